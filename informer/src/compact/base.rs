@@ -117,12 +117,13 @@ impl Base {
         }
     }
 
-    /// Packs the base again, if it was not packed with `dictionary`.
+    /// Packs the base again, if it was not packed with `dictionary`. After an error the base has
+    /// the form that it had.
     pub(super) fn repack(&self, dictionary: &Arc<Reference>) -> Result<(), CodecError> {
         if Arc::ptr_eq(&self.stored.lock().with, dictionary) {
             return Ok(());
         }
-        let stored = Stored::pack(&Document::plain(&self.text()?), dictionary);
+        let stored = Stored::try_pack(&Document::plain(&self.text()?), dictionary)?;
         // Added first, so that the sum is never negative beside another call.
         self.common.counts.base_bytes.fetch_add(stored.bytes.len(), Ordering::Relaxed);
         let before = std::mem::replace(&mut *self.stored.lock(), stored);

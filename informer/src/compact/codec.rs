@@ -59,7 +59,7 @@ pub(super) struct Dictionary {
     unpack: DDict<'static>,
 }
 
-/// The reason why a packed text cannot be restored.
+/// The reason why a text cannot be packed, or a packed text cannot be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CodecError {
     #[error("there is not enough memory for a zstd context")]
@@ -88,14 +88,17 @@ impl Dictionary {
     }
 }
 
-/// Packs `text`. Returns `None` if the result is not shorter, or if zstd fails, as it does without
-/// enough memory.
-pub(super) fn pack(text: &[u8], with: With) -> Option<Box<[u8]>> {
+/// Packs `text`. Returns `None` if the result is not shorter.
+///
+/// # Errors
+/// If zstd fails, as it does without enough memory.
+pub(super) fn pack(text: &[u8], with: With) -> Result<Option<Box<[u8]>>, CodecError> {
     let pooled = COMPRESSORS.lock().pop();
-    let mut compressor = match pooled {
-        Some(compressor) => compressor,
-        None => Compressor { context: CCtx::try_create()?, out: Vec::new() },
+    let create = || {
+        let context = CCtx::try_create().ok_or(CodecError::Memory)?;
+        Ok(Compressor { context, out: Vec::new() })
     };
+    let mut compressor = pooled.map_or_else(create, Ok)?;
     let Compressor { context, out } = &mut compressor;
     out.clear();
     out.reserve(compress_bound(text.len()));
@@ -104,16 +107,16 @@ pub(super) fn pack(text: &[u8], with: With) -> Option<Box<[u8]>> {
         With::Dictionary(dictionary) => context.compress_using_cdict(out, text, &dictionary.pack),
         With::Base(base) => context.compress_using_dict(out, text, base, LEVEL),
     };
-    packed.ok()?;
-    let frame = out.strip_prefix(&MAGIC)?;
-    let frame = (frame.len() < text.len()).then(|| frame.into());
+    packed.map_err(|code| CodecError::Zstd(get_error_name(code)))?;
+    let frame = out.strip_prefix(&MAGIC).filter(|frame| frame.len() < text.len());
+    let frame = frame.map(Into::into);
     if context.sizeof() + out.capacity() <= POOLED_SIZE {
         let mut pool = COMPRESSORS.lock();
         if pool.len() < POOLED {
             pool.push(compressor);
         }
     }
-    frame
+    Ok(frame)
 }
 
 /// Unpacks the text of `length` bytes that `frame` contains. Never allocates more than `length`
@@ -166,7 +169,7 @@ mod tests {
         let (dictionary, base, text) = (dictionary(), BaseText::new(pod(1000)), pod(1001));
         let mut before = usize::MAX;
         for with in [With::Nothing, With::Dictionary(&dictionary), With::Base(&base)] {
-            let packed = pack(&text, with).unwrap();
+            let packed = pack(&text, with).unwrap().unwrap();
             assert!(packed.len() < before, "each form is smaller than the one before");
             before = packed.len();
             assert_eq!(unpack(&packed, with, text.len()).unwrap(), text);
@@ -176,13 +179,14 @@ mod tests {
 
     #[test]
     fn copy_of_the_base_takes_few_bytes() {
-        assert!(pack(&pod(0), With::Base(&BaseText::new(pod(0)))).unwrap().len() < 30);
+        let packed = pack(&pod(0), With::Base(&BaseText::new(pod(0)))).unwrap();
+        assert!(packed.unwrap().len() < 30);
     }
 
     #[test]
     fn text_that_does_not_shrink_is_not_packed() {
-        assert!(pack(b"{}", With::Nothing).is_none());
-        assert!(pack(b"", With::Nothing).is_none());
+        assert!(pack(b"{}", With::Nothing).unwrap().is_none());
+        assert!(pack(b"", With::Nothing).unwrap().is_none());
     }
 
     #[test]
@@ -202,7 +206,7 @@ mod tests {
     #[test]
     fn frame_that_says_another_length_is_refused() {
         let text = pod(0);
-        let packed = pack(&text, With::Nothing).unwrap();
+        let packed = pack(&text, With::Nothing).unwrap().unwrap();
         for length in [0, 1, text.len() - 1] {
             assert!(matches!(
                 unpack(&packed, With::Nothing, length).unwrap_err(),
@@ -223,7 +227,7 @@ mod tests {
         ) {
             let base = BaseText::new(base.as_bytes());
             for with in [With::Nothing, With::Base(&base)] {
-                if let Some(packed) = pack(&text, with) {
+                if let Some(packed) = pack(&text, with).unwrap() {
                     prop_assert_eq!(&unpack(&packed, with, text.len()).unwrap(), &text);
                 }
             }
@@ -236,7 +240,7 @@ mod tests {
             is_cut in any::<bool>(),
         ) {
             let (base, text) = (BaseText::new(pod(1)), pod(2));
-            let mut packed = pack(&text, With::Base(&base)).unwrap().into_vec();
+            let mut packed = pack(&text, With::Base(&base)).unwrap().unwrap().into_vec();
             let at = at.index(packed.len());
             packed[at] ^= flip;
             if is_cut {

@@ -72,7 +72,9 @@ pub struct Compactor<K> {
     dictionary: RwLock<Arc<Reference>>,
     pub(super) groups: Groups<K>,
     /// The number of groups at which the next dictionary is trained; [`ASKED`] while a training is
-    /// due.
+    /// due. Every access is relaxed, since the number guards no other memory: the dictionary has a
+    /// lock of its own. A thread that reads an old number trains once too often, or leaves the
+    /// training to a later object.
     train_at: AtomicUsize,
     /// The lock that is held while a dictionary is trained.
     training: Mutex<()>,
@@ -435,7 +437,7 @@ impl<K> Compactor<K> {
         let before = first.stored();
         let first_text = before.unpack(first.raw_size(), &first.own()).ok()?;
         let first_text = Arc::new(BaseText::new(first_text));
-        let own = stored::pack(document, With::Base(&first_text))?;
+        let own = stored::pack(document, With::Base(&first_text)).ok()??;
         if before.with.base().is_some_and(|base| !base.is_replaced()) {
             let stored = Stored::pack(document, &before.with);
             // A new base would take as much memory as several differences save.
@@ -529,7 +531,7 @@ impl<K> Compactor<K> {
         let dictionary = self.dictionary();
         let keeps_base = match with.base() {
             Some(base) => {
-                // A base that does not unpack now stays unchanged.
+                // After an error the base is unchanged. A later pass packs it.
                 let _ = base.repack(&dictionary);
                 // This handle does not count, but that of the object does.
                 let is_used_up = base.is_used_up(Arc::strong_count(&with) - 1);
@@ -559,8 +561,11 @@ impl<K> Compactor<K> {
     }
 
     fn repack_with(object: &Compact<K>, with: &Arc<Reference>) {
-        if let Ok(text) = object.text() {
-            object.replace(Stored::pack(&Document::new(text.as_bytes(), object.own()), with));
+        let Ok(text) = object.text() else { return };
+        // After an error the object keeps the form that it has, which takes less memory than the
+        // whole text.
+        if let Ok(stored) = Stored::try_pack(&Document::new(text.as_bytes(), object.own()), with) {
+            object.replace(stored);
         }
     }
 

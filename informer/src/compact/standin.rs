@@ -28,6 +28,8 @@ thread_local! {
     /// Whether the calls of this thread fail, as those of zstd do without enough memory. Tests set
     /// it.
     pub(super) static IS_OUT_OF_MEMORY: Cell<bool> = const { Cell::new(false) };
+    /// Whether packing fails on this thread, although unpacking does not. Tests set it.
+    pub(super) static DOES_NOT_PACK: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A context for packing, which has no state.
@@ -127,7 +129,7 @@ impl CCtx<'_> {
         base: &[u8],
         _level: i32,
     ) -> Result<usize, usize> {
-        has_memory().ok_or(0_usize)?;
+        has_memory().filter(|()| !DOES_NOT_PACK.get()).ok_or(0_usize)?;
         *out = pack(text, base);
         Ok(out.len())
     }

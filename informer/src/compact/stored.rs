@@ -68,12 +68,22 @@ impl Drop for Reference {
 impl Stored {
     /// Packs a text, or stores it unpacked if packing fails or does not make it shorter.
     pub(super) fn pack(document: &Document, with: &Arc<Reference>) -> Self {
-        let packed = with.use_for(|with| pack(document, with)).ok().flatten();
+        Self::try_pack(document, with)
+            .unwrap_or_else(|_| Self { bytes: document.text.into(), with: with.clone() })
+    }
+
+    /// Packs a text, or stores it unpacked if packing does not make it shorter.
+    ///
+    /// # Errors
+    /// If zstd fails, as it does without enough memory.
+    pub(super) fn try_pack(document: &Document, with: &Arc<Reference>) -> Result<Self, CodecError> {
+        let packed = with.use_for(|with| pack(document, with)).flatten();
         if let Some(base) = with.base() {
             // The caller's handle is counted in place of the handle that the new object will hold.
             base.record_holders(Arc::strong_count(with));
         }
-        Self { bytes: packed.unwrap_or_else(|| document.text.into()), with: with.clone() }
+        let bytes = packed?.unwrap_or_else(|| document.text.into());
+        Ok(Self { bytes, with: with.clone() })
     }
 
     /// Returns the text, which has `length` bytes. `own` holds the name, uid and version of its
@@ -91,15 +101,14 @@ impl Stored {
     }
 }
 
-/// Packs the text of `document`. Returns `None` if the result is not shorter, or if zstd fails, as
-/// it does without enough memory.
-pub(super) fn pack(document: &Document, with: With) -> Option<Box<[u8]>> {
+/// Packs the text of `document`. Returns `None` if the result is not shorter.
+pub(super) fn pack(document: &Document, with: With) -> Result<Option<Box<[u8]>>, CodecError> {
     let base = if let With::Base(base) = with { Some(base) } else { None };
     let Cut { text, values } = document.cut(base);
-    let frame = codec::pack(&text, with)?;
+    let Some(frame) = codec::pack(&text, with)? else { return Ok(None) };
     let mut bytes = Vec::with_capacity(values.len() + frame.len() + 8);
     put_number(&mut bytes, (document.text.len() - text.len()) as u64);
     put_bytes(&mut bytes, &values);
     bytes.extend_from_slice(&frame);
-    (bytes.len() < document.text.len()).then(|| bytes.into())
+    Ok((bytes.len() < document.text.len()).then(|| bytes.into()))
 }

@@ -197,8 +197,8 @@ impl Cut {
     }
 }
 
-/// Returns the text of `length` bytes that was cut into `text` and `values`. Uses no more memory
-/// than `length` bytes, whatever the values contain.
+/// Returns the text of `length` bytes that was cut into `text` and `values`. Stops at the first
+/// value that makes the text longer, so that damaged values cannot make it grow without a bound.
 pub(super) fn join(
     text: &[u8],
     values: &[u8],

@@ -9,8 +9,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use k8s_openapi::api::coordination::v1::Lease;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::Instrument;
 
 use super::api::{GroupApi, Sent, Watched, verb_of};
@@ -22,6 +21,9 @@ use super::object::{GroupLease, LeaseName};
 use super::protocol::{Answer, MemberEnd, MemberStep, Protocol, Request, Write};
 use super::shards::ShardSet;
 use crate::lease::{Clocks, Failing};
+
+/// The time between two reports that this replica has not joined the group yet.
+const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// The request to stop a group.
 pub(super) struct Stop<'s> {
@@ -51,6 +53,11 @@ impl<'s> Stop<'s> {
 /// same settings, so none follows.
 pub(super) async fn run(context: &GroupContext, mut stop: Stop<'_>) -> Result<(), RunError> {
     loop {
+        tokio::select! {
+            biased;
+            () = stop.requested() => return Ok(()),
+            () = ready(context) => {}
+        }
         let began = Instant::now();
         let identity: Arc<str> = context.new_identity().into();
         let span = tracing::info_span!("shard_group", group = context.title(), %identity);
@@ -77,6 +84,18 @@ pub(super) async fn run(context: &GroupContext, mut stop: Stop<'_>) -> Result<()
             () = stop.requested() => return Ok(()),
             () = sleep(context.timing.retry_period.saturating_sub(began.elapsed())) => {}
         }
+    }
+}
+
+/// Waits until this replica can work on shards. A member that could not would keep its shards from
+/// the others.
+async fn ready(context: &GroupContext) {
+    context.metrics.record(|metrics| metrics.is_member(false));
+    let mut ready = pin!(context.participants.clone().ready());
+    let began = Instant::now();
+    while timeout(REPORT_EVERY, &mut ready).await.is_err() {
+        let waited = began.elapsed();
+        context.report(&GroupError::NotSynced { group: context.title(), waited });
     }
 }
 
@@ -351,6 +370,7 @@ impl<'g> Member<'g> {
             self.protocol.expired();
         }
         let deadline = self.protocol.works_until();
+        self.context.metrics.record(|metrics| metrics.is_member(deadline.is_some()));
         if let Some(deadline) = deadline.filter(|deadline| self.deadline != Some(*deadline)) {
             self.deadline = Some(deadline);
             gate.extend(deadline);
@@ -392,5 +412,6 @@ impl Drop for Member<'_> {
     fn drop(&mut self) {
         self.context.format.shards.all().for_each(|shard| self.context.gate.revoke(shard));
         self.context.publish(ShardSet::default(), None);
+        self.context.metrics.record(|metrics| metrics.is_member(false));
     }
 }

@@ -62,6 +62,17 @@ pub enum GroupError {
         /// The label and its value.
         label: String,
     },
+    /// The informers of the group's controllers in this process have not synced, so this process
+    /// does not join the group. Reported each minute.
+    #[error(
+        "this replica has not joined group {group} for {waited:?}, because a sharded controller is not          polled, or an informer that it waits for has not synced; check the errors of the controllers"
+    )]
+    NotSynced {
+        /// Namespace and name of the group.
+        group: String,
+        /// The time since the replica has begun to wait.
+        waited: Duration,
+    },
     /// A Lease with the label of the group has a name that no Lease of the group has.
     #[error("lease {lease} has the label of the group, but not a name of its leases; delete it")]
     Unknown {

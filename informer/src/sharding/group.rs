@@ -17,7 +17,7 @@ use super::gate::Gate;
 use super::hash::ObjectId;
 use super::metrics::Metrics;
 use super::object::GroupFormat;
-use super::participants::{Participant, Participants, Participation};
+use super::participants::{Announcement, Participant, Participants, Participation};
 use super::permit::Permit;
 use super::protocol::GroupTiming;
 use super::shards::ShardSet;
@@ -115,7 +115,12 @@ impl ShardGroup {
     }
 
     /// Joins the group, takes a share of its shards, and gives the shards back when `stop`
-    /// resolves. Then no more work is admitted, running work may continue until the
+    /// resolves. Waits first until the informers of the [sharded](crate::Controller::sharded)
+    /// controllers have synced: until then other members own all shards. While that takes longer,
+    /// [`GroupError::NotSynced`] is reported each minute. A controller that is created while the
+    /// member is live does not end the membership.
+    ///
+    /// When `stop` resolves, no more work is admitted, running work may continue until the
     /// [drain timeout](ShardGroupBuilder::drain_timeout), and the Lease of this member is deleted.
     ///
     /// If the member loses its Lease, its permits are lost. Once all of its work has ended, it
@@ -181,6 +186,13 @@ impl ShardGroup {
             Some(overdue) => Err(CheckError { group: self.0.title(), overdue }),
             None => Ok(()),
         }
+    }
+
+    /// Announces a controller that will [join](Self::join) the group, until the guard is dropped.
+    /// The replica becomes a member only once the controller has joined and is ready, or the guard
+    /// is dropped.
+    pub(crate) fn announce(&self) -> Announcement {
+        self.0.participants.announce()
     }
 
     /// Adds a controller to the group, until the guard is dropped. Call it before the controller

@@ -9,6 +9,7 @@ use metrics::{
 
 use crate::metrics::{Named, count};
 
+const MEMBERS: &str = "shard_group_members";
 const OWNED: &str = "shard_group_owned_shards";
 const CLAIMS: &str = "shard_group_claims_total";
 const RELEASES: &str = "shard_group_releases_total";
@@ -16,6 +17,7 @@ const LOSSES: &str = "shard_group_lost_memberships_total";
 const FILL_DURATION: &str = "shard_group_fill_duration_seconds";
 
 pub(super) struct Metrics {
+    members: Gauge,
     owned: Gauge,
     claims: Counter,
     releases: Counter,
@@ -25,6 +27,10 @@ pub(super) struct Metrics {
 
 impl Metrics {
     pub(super) fn of(group: &str) -> Named<Self> {
+        describe_gauge!(
+            MEMBERS,
+            "Members of the group in this process: 1 while it has joined, or 0"
+        );
         describe_gauge!(OWNED, "Shards that this process owns");
         describe_counter!(CLAIMS, "Shards that this process has claimed");
         describe_counter!(RELEASES, "Shards that this process has released");
@@ -39,12 +45,17 @@ impl Metrics {
         );
         let name = group.to_owned();
         Named(Some(Self {
+            members: gauge!(MEMBERS, "name" => name.clone()),
             owned: gauge!(OWNED, "name" => name.clone()),
             claims: counter!(CLAIMS, "name" => name.clone()),
             releases: counter!(RELEASES, "name" => name.clone()),
             losses: counter!(LOSSES, "name" => name.clone()),
             fill_duration: histogram!(FILL_DURATION, "name" => name),
         }))
+    }
+
+    pub(super) fn is_member(&self, is_member: bool) {
+        self.members.set(f64::from(u8::from(is_member)));
     }
 
     pub(super) fn owns(&self, shards: usize) {

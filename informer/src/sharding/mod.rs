@@ -59,6 +59,10 @@
 //!
 //! # Members
 //!
+//! A replica becomes a member when the informers of its [sharded](crate::Controller::sharded)
+//! controllers have synced: until then it could not work on a shard. If an informer never syncs,
+//! the replica takes no shards, and reports [`GroupError::NotSynced`] each minute.
+//!
 //! A member renews its own Lease each third of the lease duration, or each half of the renew
 //! deadline if that is shorter. The Leases of shards are written only when shards move. A member
 //! that stops gives back its shards, each when its work has ended, and another member claims each
@@ -96,6 +100,7 @@
 //!
 //! | metric | kind | meaning |
 //! | --- | --- | --- |
+//! | `shard_group_members` | gauge | Members of the group in this process: 1 while it has joined, or 0 |
 //! | `shard_group_owned_shards` | gauge | Shards that this process owns |
 //! | `shard_group_claims_total` | counter | Claims of shards that were answered |
 //! | `shard_group_releases_total` | counter | Releases of shards that were answered |
@@ -145,7 +150,7 @@ pub use group::ShardGroup;
 pub(crate) use hash::ObjectId;
 pub use hash::ShardBy;
 #[cfg(feature = "runtime")]
-pub(crate) use participants::{Participant, Participation};
+pub(crate) use participants::{Announcement, Participant, Participation};
 pub use permit::Permit;
 pub use shards::ShardSet;
 #[cfg(test)]

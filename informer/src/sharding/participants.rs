@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use deltafifo::locks::Mutex;
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::FutureExt;
+use futures_util::future::{self, BoxFuture, join_all};
 use tokio::sync::watch;
 
 use super::shards::ShardSet;
@@ -17,6 +18,12 @@ pub(crate) trait Participant: Send + Sync {
 
     /// Enqueues the keys of all objects of the shard.
     fn enqueue(&self, shard: u8);
+
+    /// Resolves when the controller could work on shards: the informers that its reconciles wait
+    /// for have synced. Other participants are ready at once.
+    fn ready(&self) -> BoxFuture<'static, ()> {
+        future::ready(()).boxed()
+    }
 }
 
 /// The participants of a group. Clones share them.
@@ -28,6 +35,8 @@ struct Joined {
     present: Vec<Present>,
     /// The number of participants that have joined so far.
     last_number: u64,
+    /// The number of announcements.
+    announced: watch::Sender<usize>,
 }
 
 #[derive(Clone)]
@@ -46,7 +55,23 @@ pub(crate) struct Participation {
     _left: watch::Sender<()>,
 }
 
+/// The announcement of a controller that will join the group when it runs. It ends when this is
+/// dropped.
+pub(crate) struct Announcement(watch::Sender<usize>);
+
+impl Drop for Announcement {
+    fn drop(&mut self) {
+        self.0.send_modify(|announced| *announced -= 1);
+    }
+}
+
 impl Participants {
+    pub(super) fn announce(&self) -> Announcement {
+        let announced = self.0.lock().announced.clone();
+        announced.send_modify(|announced| *announced += 1);
+        Announcement(announced)
+    }
+
     pub(super) fn join(&self, participant: Arc<dyn Participant>) -> Participation {
         let (sender, left) = watch::channel(());
         let mut joined = self.0.lock();
@@ -70,6 +95,22 @@ impl Participants {
         }
     }
 
+    /// Waits until no controller is announced that has not joined, and all participants are ready,
+    /// except those that leave. Controllers that are announced before the end count as well.
+    pub(super) async fn ready(self) {
+        let mut announced = self.0.lock().announced.subscribe();
+        let mut ready = 0;
+        loop {
+            // Fails only if the sender is dropped, and `self` has one.
+            let _ = announced.wait_for(|announced| *announced == 0).await;
+            let present = self.present();
+            let new: Vec<_> = present.iter().filter(|present| present.number > ready).collect();
+            let Some(newest) = new.last() else { return };
+            ready = newest.number;
+            join_all(new.into_iter().map(Present::ready)).await;
+        }
+    }
+
     pub(super) fn enqueue(&self, shard: u8) {
         for Present { participant, .. } in self.present() {
             participant.enqueue(shard);
@@ -84,10 +125,19 @@ impl Participants {
 
 impl Present {
     async fn fill(&self, shards: ShardSet) {
+        self.unless_left(self.participant.fill(shards)).await;
+    }
+
+    async fn ready(&self) {
+        self.unless_left(self.participant.ready()).await;
+    }
+
+    /// Waits until `done` resolves, or the participant leaves.
+    async fn unless_left(&self, done: BoxFuture<'static, ()>) {
         let mut left = self.left.clone();
         tokio::select! {
             biased;
-            () = self.participant.fill(shards) => {}
+            () = done => {}
             // Fails when the participant has left: nothing is sent.
             _ = left.changed() => {}
         }

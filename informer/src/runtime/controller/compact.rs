@@ -88,6 +88,7 @@ where
             decode_error_policy: None,
             term: self.term,
             sharding: self.sharding,
+            announcement: self.announcement,
             graceful: self.graceful,
             forceful: self.forceful,
             errors: self.errors,

@@ -56,6 +56,10 @@ trait Fill: Send + Sync {
     /// Waits until the store of the informer holds a list that begins after this call.
     fn fill(self: Arc<Self>, shards: ShardSet) -> BoxFuture<'static, ()>;
 
+    /// Waits until the handler has received the first list of the informer, or the kind is optional
+    /// and the server does not have it.
+    fn synced(self: Arc<Self>) -> BoxFuture<'static, ()>;
+
     /// Returns whether the handler has received the first list of the informer.
     fn has_synced(&self) -> bool;
 }
@@ -107,6 +111,13 @@ impl Fills {
         self.fill_those(shards, |terms, _| terms.is_awaited)
     }
 
+    /// Waits until the informers that reconciles wait for have synced.
+    pub(super) fn synced_awaited(&self) -> BoxFuture<'static, ()> {
+        let awaited = self.informers.iter().filter(|(terms, _)| terms.is_awaited);
+        let synced = awaited.map(|(_, informer)| Arc::clone(informer).synced());
+        join_all(synced.collect::<Vec<_>>()).map(drop).boxed()
+    }
+
     fn fill_those(
         &self,
         shards: ShardSet,
@@ -139,6 +150,10 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Fill for InformerFill<K, M> {
             }
         }
         .boxed()
+    }
+
+    fn synced(self: Arc<Self>) -> BoxFuture<'static, ()> {
+        async move { _ = self.is_present().await }.boxed()
     }
 
     fn has_synced(&self) -> bool {

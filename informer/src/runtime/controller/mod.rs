@@ -99,7 +99,7 @@ pub use config::Config;
 use deleted::OnDeleted;
 pub use error::{Error, RunnerError};
 use main_informer::{Listing, MainInformer};
-use permitted::Sharding;
+use permitted::{Announcement, Sharding};
 use run::DecodeErrorPolicy;
 use schedule::Retry;
 pub use source::Source;
@@ -173,6 +173,8 @@ where
     decode_error_policy: Option<DecodeErrorPolicy<F::Object>>,
     term: Option<Term>,
     sharding: Option<Sharding>,
+    /// The announcement of a sharded controller to its group, until the controller runs.
+    announcement: Option<Announcement>,
     graceful: Vec<BoxFuture<'static, ()>>,
     forceful: Vec<BoxFuture<'static, ()>>,
     errors: mpsc::Sender<Failure>,
@@ -300,6 +302,7 @@ where
             decode_error_policy: None,
             term: None,
             sharding: None,
+            announcement: None,
             graceful: Vec::new(),
             forceful: Vec::new(),
             errors,

@@ -8,9 +8,9 @@ pub(super) use super::fill::Fills;
 #[cfg(feature = "leader-election")]
 pub(super) use super::sharded::Sharding;
 #[cfg(not(feature = "leader-election"))]
-pub(super) use super::unsharded::{Fills, Participation, Permit, Sharding};
+pub(super) use super::unsharded::{Announcement, Fills, Participation, Permit, Sharding};
 #[cfg(feature = "leader-election")]
-pub(super) use crate::sharding::{Participation, Permit};
+pub(super) use crate::sharding::{Announcement, Participation, Permit};
 
 /// Returns the permit for work on an object of the shard, or `Some(None)` in a controller that is
 /// not sharded, or `None` if the work must not start.

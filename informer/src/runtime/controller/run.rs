@@ -195,6 +195,8 @@ where
         } = controller;
         let Controller { retry, decode_error_policy, term, graceful, forceful, .. } = controller;
         let sharding = controller.sharding;
+        // The group waits until the controller has joined below, or has failed.
+        let _announcement = controller.announcement;
         if term.is_some() && sharding.is_some() {
             tracing::error!("{}; the controller ends", RunnerError::LedAndSharded);
             return Err(RunnerError::LedAndSharded);

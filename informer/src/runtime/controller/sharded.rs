@@ -37,8 +37,9 @@ where
     /// shard, the member lists the metadata of the objects of the controller and of everything
     /// that the controller watches, except kinds that are [optional](Self::optional) and refused,
     /// and waits until the stores hold what was listed. A reconcile at a new owner therefore sees
-    /// the last write of the former owner. While informers have not synced, nobody reconciles the
-    /// shards that the member has taken, so run the group after their first lists. An object that
+    /// the last write of the former owner. The replica joins the group when the
+    /// informers that reconciles wait for have synced. So poll the stream while the group runs: the
+    /// replica joins no group with a controller that is not polled. An object that
     /// cannot be decoded delays the first reconciles until the watch shows a later version, for a
     /// minute or two.
     ///
@@ -75,6 +76,7 @@ where
     /// # }
     /// ```
     pub fn sharded(mut self, group: &ShardGroup) -> Self {
+        self.announcement = Some(group.announce());
         self.sharding = Some(Sharding(group.clone()));
         self
     }
@@ -146,6 +148,10 @@ struct ControllerShards {
 impl Participant for ControllerShards {
     fn fill(&self, shards: ShardSet) -> BoxFuture<'static, ()> {
         self.fills.fill(shards)
+    }
+
+    fn ready(&self) -> BoxFuture<'static, ()> {
+        self.fills.synced_awaited()
     }
 
     fn enqueue(&self, shard: u8) {

@@ -13,6 +13,7 @@ use super::source::Failure;
 use super::start::{Started, Terms};
 use crate::shared_informer::{Registration, SharedInformer};
 
+pub(super) type Announcement = Infallible;
 pub(super) type Participation = Infallible;
 
 #[derive(Clone)]

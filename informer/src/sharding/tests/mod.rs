@@ -5,5 +5,6 @@ mod configured;
 mod controllers;
 mod faults;
 mod histories;
+mod joining;
 mod members;
 mod rig;

@@ -1,0 +1,132 @@
+//! Tests of replicas that wait for the informers of their controllers before they join a group.
+
+use std::fmt::Error;
+use std::sync::Arc;
+
+use deltafifo_testkit::{ApiServer, Fault, Request, Resource, Verb, status};
+use futures_util::{Stream, StreamExt};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::Api;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::rig::*;
+use crate::runtime::controller::{Action, Config};
+use crate::runtime::{Controller, watcher};
+use crate::sharding::ShardGroup;
+
+/// Returns a server with the Leases of the group, config maps and pods.
+fn server() -> ApiServer {
+    let server = super::rig::server();
+    server.register(Resource::config_maps());
+    server.register(Resource::pods());
+    server
+}
+
+fn owner_of_pods(server: &ApiServer) -> Controller<ConfigMap> {
+    let maps = Api::<ConfigMap>::all(server.client());
+    let pods = Api::<Pod>::all(server.client());
+    Controller::new(maps, watcher::Config::default()).owns(pods, watcher::Config::default())
+}
+
+/// Returns the stream of a sharded controller.
+fn run(controller: Controller<ConfigMap>, group: &ShardGroup) -> impl Stream + Send + use<> {
+    controller.sharded(group).run(
+        |_, _| async { Ok::<_, Error>(Action::await_change()) },
+        |_, _, _| Action::await_change(),
+        Arc::new(()),
+    )
+}
+
+fn spawn(stream: impl Stream + Send + 'static) -> JoinHandle<()> {
+    tokio::spawn(stream.for_each(|_| async {}))
+}
+
+fn is_list_of_pods(request: &Request) -> bool {
+    request.verb() == Verb::List && request.plural() == Some("pods")
+}
+
+fn forbidden() -> Fault {
+    let refused = Fault::status(status::forbidden(&Resource::pods())).when(is_list_of_pods);
+    refused.times(usize::MAX)
+}
+
+#[tokio::test(start_paused = true)]
+async fn replica_takes_no_shards_before_the_informers_of_its_controllers_have_synced() {
+    let server = server();
+    let first = Replica::start(&server, "a");
+    first.owns(16).await;
+    server.fault(forbidden());
+    let second = Replica::start(&server, "b");
+    let controller = spawn(run(owner_of_pods(&server), &second.group));
+    sleep(50 * SECOND).await;
+    assert_eq!(first.group.owned().borrow().len(), 16);
+    assert_eq!(members(&server).await.len(), 1, "the second replica is no member");
+    assert_eq!(second.reported(), [] as [String; 0]);
+    sleep(15 * SECOND).await;
+    let [error] = &second.reported()[..] else { panic!("{:?}", second.reported()) };
+    assert!(error.contains("has not joined group shop/counter for 60s"), "{error}");
+    server.clear_faults();
+    second.owns(8).await;
+    controller.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn replica_waits_for_a_controller_until_it_runs_or_is_dropped() {
+    let server = server();
+    let mut replica = Replica::start(&server, "a");
+    let unpolled = run(owner_of_pods(&server), &replica.group);
+    let controller = spawn(run(owner_of_pods(&server), &replica.group));
+    sleep(30 * SECOND).await;
+    assert!(members(&server).await.is_empty());
+    drop(unpolled);
+    replica.owns(16).await;
+    // The first members of a group have waited for no controller.
+    let _late = run(owner_of_pods(&server), &replica.group);
+    sleep(60 * SECOND).await;
+    assert_eq!(replica.group.owned().borrow().len(), 16);
+    controller.abort();
+    replica.stop();
+    assert_eq!(replica.ended().await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn stop_ends_a_replica_that_has_not_joined() {
+    let server = server();
+    let mut replica = Replica::start(&server, "a");
+    let _unpolled = run(owner_of_pods(&server), &replica.group);
+    sleep(30 * SECOND).await;
+    replica.stop();
+    assert_eq!(replica.ended().await, Ok(()));
+    assert_eq!(count(&server, &[Verb::Create, Verb::Update]), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn kinds_that_reconciles_do_not_wait_for_do_not_delay_a_replica() {
+    let ignored = |server: &ApiServer| {
+        owner_of_pods(server).with_config(Config::default().wait_for_related(false))
+    };
+    let optional = |server: &ApiServer| owner_of_pods(server).optional();
+    for controller in [ignored, optional] {
+        let server = server();
+        server.fault(forbidden());
+        let replica = Replica::start(&server, "a");
+        let controller = spawn(run(controller(&server), &replica.group));
+        replica.owns(16).await;
+        controller.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn shards_are_owned_although_a_controller_fails_to_start() {
+    use crate::SharedInformer;
+
+    let server = server();
+    let replica = Replica::start(&server, "a");
+    let events = futures_util::stream::pending::<kube::runtime::watcher::Result<_>>();
+    let of_stream = SharedInformer::<ConfigMap>::for_stream(events).build().unwrap();
+    let controller = run(Controller::from_informer(&of_stream), &replica.group);
+    let mut controller = std::pin::pin!(controller);
+    while controller.next().await.is_some() {}
+    replica.owns(16).await;
+}

@@ -94,8 +94,11 @@ impl GroupApi {
                 Labelled::Mismatched(_) | Labelled::Unknown(_) => Ok(Sent::Conflict),
             },
             Err(error) if error.is_conflict() => {
-                if let Write::Create { .. } = write {
-                    self.check_label(&object).await?;
+                if let Write::Create { .. } = write
+                    && !self.exists(&object).await?
+                {
+                    // A webhook or a quota has refused the creation, or the object was deleted.
+                    return Err(GroupError::Lease(error));
                 }
                 Ok(Sent::Conflict)
             }
@@ -103,14 +106,17 @@ impl GroupApi {
         }
     }
 
-    /// Checks that an object that exists has the label of the group: without it, the watch never
-    /// shows the object. Lists, because a member needs no right to get.
-    async fn check_label(&self, name: &str) -> Result<(), GroupError> {
+    /// Returns whether an object exists. Lists, because a member needs no right to get.
+    ///
+    /// # Errors
+    /// [`GroupError::Foreign`] if it does not have the label of the group, so that the watch never
+    /// shows it; [`GroupError::Lease`] if it could not be listed.
+    async fn exists(&self, name: &str) -> Result<bool, GroupError> {
         let params = ListParams::default().fields(&format!("metadata.name={name}"));
         let found = self.leases.answer("list", name, self.leases.api.list(&params)).await;
         let found = found.map_err(GroupError::Lease)?;
         if found.items.iter().all(|lease| self.format.is_labelled(lease)) {
-            return Ok(());
+            return Ok(!found.items.is_empty());
         }
         Err(GroupError::Foreign { lease: self.leases.title(name), label: self.format.selector() })
     }

@@ -240,9 +240,18 @@ struct Attempts {
     flight: Option<Flight>,
     /// No request is sent before this time of the monotonic clock.
     not_before: Duration,
-    /// The version that the last write contained, if that was applied or refused: the Lease has
-    /// another version. Nothing is written until the view shows that.
-    replaced: Option<u64>,
+    /// The version that the last write contained, if that was applied or refused.
+    replaced: Option<Replaced>,
+}
+
+/// A version of a Lease that was replaced, as the answer to a write says. Nothing is written to
+/// the Lease until the view shows another version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Replaced {
+    version: u64,
+    /// The time of the monotonic clock until which the answer is believed: a webhook or a quota may
+    /// refuse a write in the same way although the version is current.
+    until: Duration,
 }
 
 /// An attempt in progress.
@@ -270,7 +279,14 @@ enum Purpose {
 impl Attempts {
     /// Returns whether a write that contains this version may be sent.
     fn may_send(&self, now: Clocks, base: u64) -> bool {
-        self.flight.is_none() && now.monotonic >= self.not_before && self.replaced != Some(base)
+        let replaced = self.replaced.filter(|replaced| now.monotonic < replaced.until);
+        let is_replaced = replaced.is_some_and(|replaced| replaced.version == base);
+        self.flight.is_none() && now.monotonic >= self.not_before && !is_replaced
+    }
+
+    /// Returns the times of the monotonic clock at which a write may become possible.
+    fn wakes_at(&self) -> [Option<Duration>; 2] {
+        [Some(self.not_before), self.replaced.map(|replaced| replaced.until)]
     }
 
     /// Ends an attempt. Returns `None` if it is no longer in progress.
@@ -279,12 +295,16 @@ impl Attempts {
         now: Clocks,
         number: u64,
         answer: &Answer<T>,
-        retry: Duration,
+        timing: GroupTiming,
     ) -> Option<Flight> {
         let flight = self.flight.take_if(|flight| flight.number == number)?;
+        let after = |pause| now.monotonic.saturating_add(pause);
         match answer {
-            Answer::Written(_) | Answer::Conflict => self.replaced = Some(flight.base),
-            Answer::Unclear => self.not_before = now.monotonic.saturating_add(retry),
+            Answer::Written(_) | Answer::Conflict => {
+                let (version, until) = (flight.base, after(timing.renew_deadline));
+                self.replaced = Some(Replaced { version, until });
+            }
+            Answer::Unclear => self.not_before = after(timing.retry_period),
         }
         Some(flight)
     }
@@ -388,22 +408,22 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             self.number_in_flight(name).unwrap_or(number));
         // A renewal or claim that is answered after the deadline comes too late.
         self.check_deadline(now);
-        let retry = self.timing.retry_period;
+        let timing = self.timing;
         match name {
             LeaseName::Shard(shard) => {
                 let attempts = &mut self.shards[usize::from(*shard)].attempts;
-                if let Some(flight) = attempts.end(now, number, answer, retry) {
+                if let Some(flight) = attempts.end(now, number, answer, timing) {
                     self.answered_shard(*shard, flight, answer);
                 }
             }
             LeaseName::Member(name) if *name != self.identity => {
                 // The view shows what a write has changed.
                 if let Some(peer) = self.view.peers.iter_mut().find(|peer| peer.name == *name) {
-                    peer.attempts.end(now, number, answer, retry);
+                    peer.attempts.end(now, number, answer, timing);
                 }
             }
             LeaseName::Member(_) | LeaseName::Group => {
-                if let Some(flight) = self.own.attempts.end(now, number, answer, retry) {
+                if let Some(flight) = self.own.attempts.end(now, number, answer, timing) {
                     self.answered_own(now, flight, answer);
                 }
             }
@@ -525,17 +545,19 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             Phase::Live(deadline) => Some(deadline.monotonic),
             _ => None,
         };
-        let own = [Some(self.own.attempts.not_before), Some(self.own.renew_at), deadline];
+        let own = [Some(self.own.renew_at), deadline].into_iter();
+        let own = own.chain(self.own.attempts.wakes_at());
         let shards = self.shards.iter().zip(&self.view.shards).flat_map(|(shard, seen)| {
             let frees_at = Some(self.frees_at(seen));
             let drained_at = shard.state.drained_at(self.timing.drain_timeout);
-            [Some(shard.attempts.not_before), frees_at, drained_at]
+            [frees_at, drained_at].into_iter().chain(shard.attempts.wakes_at())
         });
         let peers = self.view.peers.iter().flat_map(|peer| {
             let fences_at = Some(self.fences_at(peer));
-            [Some(peer.attempts.not_before), self.dies_at(peer), fences_at, peer.settles_at]
+            let times = [self.dies_at(peer), fences_at, peer.settles_at].into_iter();
+            times.chain(peer.attempts.wakes_at())
         });
-        let times = own.into_iter().chain(shards).chain(peers).flatten();
+        let times = own.chain(shards).chain(peers).flatten();
         times.filter(|time| *time > now.monotonic).min()
     }
 }

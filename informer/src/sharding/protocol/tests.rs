@@ -470,6 +470,18 @@ fn member_of_a_group_with_other_settings_ends() {
 }
 
 #[test]
+fn write_that_was_refused_although_its_version_is_current_is_repeated_after_the_renew_deadline() {
+    let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
+    let request = group.run_until(0, SHARD);
+    group.member.answered(at(0), &SHARD, request.number, &Answer::Conflict);
+    for second in 0..10 {
+        assert_eq!(group.run(second).0, [], "second {second}");
+    }
+    assert_eq!(group.run(10).0.len(), 1);
+    assert_eq!(group.server.lease(SHARD).unwrap().holder, Some("me"));
+}
+
+#[test]
 fn renewal_that_is_seen_after_the_deadline_does_not_move_it() {
     let mut group = Group::owner();
     group.server.is_watched = false;

@@ -182,6 +182,20 @@ async fn shard_with_an_unknown_holder_is_taken_after_the_lease_duration() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn creation_that_is_refused_although_the_lease_does_not_exist_is_reported_and_repeated() {
+    let server = server();
+    let replica = Replica::start(&server, "a");
+    replica.owns(16).await;
+    let shard = "counter-shard-003";
+    server.fault(Fault::status(status::conflict(&leases(), shard)).on(Verb::Create));
+    server.delete(&leases(), "shop", shard).unwrap();
+    sleep(10 * SECOND).await;
+    let [error] = &replica.reported()[..] else { panic!("{:?}", replica.reported()) };
+    assert!(error.contains("cannot create leases.coordination.k8s.io shop/"), "{error}");
+    replica.owns(16).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn object_with_the_label_and_an_unknown_name_is_reported_once_and_ignored() {
     let server = server();
     server.apply(lease("counter-shard-099", &json!(null))).unwrap();

@@ -19,6 +19,7 @@ use crate::lease::{Timing, duration_seconds};
 #[must_use = "build() makes the elector"]
 pub struct LeaderElectorBuilder {
     pub(super) client: Client,
+    pub(super) lease_client: Option<Client>,
     pub(super) lock: LeaseLock,
     pub(super) timing: Timing,
     pub(super) release_on_cancel: bool,
@@ -32,6 +33,7 @@ impl LeaderElectorBuilder {
     pub(super) fn new(client: Client, lock: LeaseLock) -> Self {
         Self {
             client,
+            lease_client: None,
             lock,
             timing: Timing {
                 lease_duration: Duration::from_secs(15),
@@ -49,6 +51,14 @@ impl LeaderElectorBuilder {
             #[cfg(feature = "runtime")]
             recorder: None,
         }
+    }
+
+    /// Sets the client for the lease. By default the elector and the terms share one client. If it
+    /// has one connection, or limits the number of requests in flight, slow answers to a term can
+    /// delay renewals until the lease is lost. kube's clients do neither unless they are built so.
+    pub fn lease_client(mut self, client: Client) -> Self {
+        self.lease_client = Some(client);
+        self
     }
 
     /// Sets the lease duration: if a lease is not renewed, other candidates wait for this time

@@ -63,7 +63,7 @@ impl Campaign {
     ) -> Self {
         let Timing { lease_duration, retry_period, .. } = shared.timing;
         let api = LeaseApi::new(
-            shared.client.clone(),
+            shared.lease_client.clone(),
             (&shared.lock.namespace, &shared.lock.name),
             lease_duration,
             retry_period,

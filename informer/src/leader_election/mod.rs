@@ -135,7 +135,9 @@ pub struct LeaderElector {
 
 /// The part of an elector that its campaigns share.
 struct ElectionContext {
+    /// The client of the terms.
     client: Client,
+    lease_client: Client,
     lock: LeaseLock,
     timing: Timing,
     clock: Clock,
@@ -200,8 +202,9 @@ struct LostTerm {
 
 impl LeaderElector {
     /// Returns a builder of an elector. The elector and every [`Term::client`] send their requests
-    /// through `client`. If other requests can keep its connection busy, send them through another
-    /// client, so that they do not delay the renewals.
+    /// through `client`. If these or other requests can keep its connection busy, set [another
+    /// client](LeaderElectorBuilder::lease_client) for the lease, so that they do not delay the
+    /// renewals.
     pub fn builder(client: Client, lock: LeaseLock) -> LeaderElectorBuilder {
         LeaderElectorBuilder::new(client, lock)
     }
@@ -209,6 +212,7 @@ impl LeaderElector {
     fn new(builder: LeaderElectorBuilder) -> Self {
         let LeaderElectorBuilder {
             client,
+            lease_client,
             lock,
             timing,
             release_on_cancel,
@@ -219,6 +223,7 @@ impl LeaderElector {
         } = builder;
         let metrics = Metrics::of(&lock.name);
         let shared = ElectionContext {
+            lease_client: lease_client.unwrap_or_else(|| client.clone()),
             client,
             lock,
             timing,

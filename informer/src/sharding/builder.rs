@@ -19,6 +19,7 @@ use crate::lease::Timing;
 #[must_use = "build() makes the group"]
 pub struct ShardGroupBuilder {
     pub(super) client: Client,
+    pub(super) lease_client: Option<Client>,
     namespace: String,
     name: String,
     pub(super) identity: String,
@@ -34,6 +35,7 @@ impl ShardGroupBuilder {
     pub(super) fn new(client: Client, namespace: String, name: String) -> Self {
         Self {
             client,
+            lease_client: None,
             namespace,
             name,
             identity: String::new(),
@@ -61,6 +63,28 @@ impl ShardGroupBuilder {
     /// a member is this name, `_` and a random number that is new for each membership.
     pub fn identity(mut self, pod: impl Into<String>) -> Self {
         self.identity = pod.into();
+        self
+    }
+
+    /// Sets the client for the Leases. By default they share the client of the group with the
+    /// requests of permits. If that has one connection, or limits the number of requests in flight,
+    /// slow answers to permits can delay renewals until the member loses its Lease. kube's clients
+    /// do neither unless they are built so.
+    ///
+    /// ```no_run
+    /// # use deltafifo_informer::sharding::ShardGroup;
+    /// # use kube::{Client, Config};
+    /// # fn build(config: Config) -> Result<ShardGroup, Box<dyn std::error::Error>> {
+    /// let client = Client::try_from(config.clone())?;
+    /// let group = ShardGroup::builder(client, "shop", "counter")
+    ///     .lease_client(Client::try_from(config)?)
+    ///     .identity("counter-7f9c-x2x4k")
+    ///     .build()?;
+    /// # Ok(group)
+    /// # }
+    /// ```
+    pub fn lease_client(mut self, client: Client) -> Self {
+        self.lease_client = Some(client);
         self
     }
 

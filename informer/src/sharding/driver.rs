@@ -143,7 +143,8 @@ struct Member<'g> {
 
 impl<'g> Member<'g> {
     fn new(context: &'g GroupContext, identity: Arc<str>) -> Self {
-        let api = GroupApi::new(context.client.clone(), context.format.clone(), context.timing);
+        let api =
+            GroupApi::new(context.lease_client.clone(), context.format.clone(), context.timing);
         let shards = context.format.shards;
         Self {
             context,

@@ -33,7 +33,7 @@ pub struct ShardGroup(Arc<GroupContext>);
 
 /// The part of a group that its members share, one after another.
 pub(super) struct GroupContext {
-    pub(super) client: Client,
+    pub(super) lease_client: Client,
     pub(super) format: GroupFormat,
     pub(super) timing: GroupTiming,
     pub(super) clock: Clock,
@@ -82,8 +82,9 @@ impl GroupContext {
 
 impl ShardGroup {
     /// Returns a builder of the group `name`, whose Leases are in `namespace`. The group and every
-    /// [`Permit::client`] send their requests through `client`. If other requests can keep its
-    /// connection busy, send them through another client, so that they do not delay the renewals.
+    /// [`Permit::client`] send their requests through `client`. If these or other requests can keep
+    /// its connection busy, set [another client](ShardGroupBuilder::lease_client) for the Leases,
+    /// so that they do not delay the renewals.
     pub fn builder(
         client: Client,
         namespace: impl Into<String>,
@@ -93,13 +94,15 @@ impl ShardGroup {
     }
 
     pub(super) fn new(builder: ShardGroupBuilder, format: GroupFormat) -> Result<Self, BuildError> {
-        let ShardGroupBuilder { client, identity, timing, on_error, is_only, .. } = builder;
+        let ShardGroupBuilder { client, lease_client, identity, timing, .. } = builder;
+        let ShardGroupBuilder { on_error, is_only, .. } = builder;
         let process = is_only.then(OnlyGroup::claim).transpose()?;
         let clock = Clock::new();
-        let gate = Gate::new(format.shards, format.by, client.clone(), clock, timing.retry_period);
+        let lease_client = lease_client.unwrap_or_else(|| client.clone());
+        let gate = Gate::new(format.shards, format.by, client, clock, timing.retry_period);
         Ok(Self(Arc::new(GroupContext {
             metrics: Metrics::of(&format.group),
-            client,
+            lease_client,
             format,
             timing,
             clock,

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use deltafifo_informer::leader_election::{BuildError, ElectionError, LeaderElector, LeaseLock};
+use deltafifo_informer::leader_election::{
+    BuildError, ElectionError, LeaderElector, LeaseLock, Term,
+};
+use kube::Client;
+use kube::client::Body;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
-use super::rig::{builder, server};
+use super::rig::{builder, builder_of, server};
 
 #[tokio::test]
 async fn durations_and_names_that_are_not_safe_are_refused() {
@@ -31,6 +35,24 @@ async fn durations_and_names_that_are_not_safe_are_refused() {
     assert_eq!(named(LeaseLock::new("shop", "counter")), Err(BuildError::NoIdentity));
     assert_eq!(named(LeaseLock::new("", "counter").identity("a")), Err(BuildError::NoLease));
     assert_eq!(named(LeaseLock::new("shop", "").identity("a")), Err(BuildError::NoLease));
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewals_through_a_client_of_their_own_are_not_delayed_by_writes_of_the_term() {
+    let server = server();
+    // It never answers.
+    let blocked = tower::service_fn(|_: http::Request<Body>| {
+        std::future::pending::<std::io::Result<http::Response<Body>>>()
+    });
+    let builder = builder_of(Client::new(blocked, "default"), "a").lease_client(server.client());
+    let lead = async |term: Term| {
+        let client = term.client();
+        let write = http::Request::post("/").body(Vec::new()).unwrap();
+        let write = tokio::spawn(async move { client.request_text(write).await });
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(term.is_held() && !write.is_finished());
+    };
+    builder.build().unwrap().run(lead).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

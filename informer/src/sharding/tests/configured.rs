@@ -1,8 +1,11 @@
 //! Tests of the settings of a group.
 
+use std::future::pending;
 use std::time::Duration;
 
 use deltafifo_testkit::Verb;
+use kube::Client;
+use kube::client::Body;
 use tokio::time::sleep;
 
 use super::rig::*;
@@ -62,6 +65,25 @@ async fn settings_that_appear_later_end_the_group_with_an_error() {
     assert!(ended.contains("lease shop/counter-member-b.1"), "{ended}");
     let own = server.get(&leases(), "shop", &name_of(member)).unwrap();
     assert_eq!(own["spec"]["holderIdentity"], "", "it is fenced");
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewals_through_a_client_of_their_own_are_not_delayed_by_writes_of_permits() {
+    let server = server();
+    // It never answers.
+    let blocked = tower::service_fn(|_: http::Request<Body>| {
+        pending::<std::io::Result<http::Response<Body>>>()
+    });
+    let builder = builder_of(Client::new(blocked, "default"), "a").lease_client(server.client());
+    let replica = Replica::start_with(builder);
+    replica.owns(16).await;
+    let permit = replica.admit(0).unwrap();
+    let client = permit.client();
+    let write = http::Request::post("/").body(Vec::new()).unwrap();
+    let write = tokio::spawn(async move { client.request_text(write).await });
+    sleep(60 * SECOND).await;
+    assert!(permit.is_held() && !write.is_finished());
+    assert_eq!(replica.reported(), [] as [String; 0]);
 }
 
 #[tokio::test]

@@ -151,6 +151,8 @@ pub(crate) use hash::ObjectId;
 pub use hash::ShardBy;
 #[cfg(feature = "runtime")]
 pub(crate) use participants::{Announcement, Participant, Participation};
+#[cfg(feature = "runtime")]
+pub(crate) use permit::PausedPermit;
 pub use permit::Permit;
 pub use shards::ShardSet;
 #[cfg(test)]

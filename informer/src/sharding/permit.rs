@@ -37,6 +37,19 @@ pub struct Permit {
     _work: WorkOnShard,
 }
 
+/// A permit whose piece of work is paused. It does not keep the shard from other members.
+pub(crate) struct PausedPermit(Arc<Tenure>);
+
+impl PausedPermit {
+    /// Continues the work. Returns `None` if the member may start no work on the shard, or has
+    /// given the shard up since the pause began.
+    pub(crate) fn resume(self) -> Option<Permit> {
+        let work = Arc::clone(&self.0.work);
+        // The hold of this tenure has ended if the shard was given up.
+        Permit::grant(&work, || Some(self.0))
+    }
+}
+
 /// The time in which this member holds a shard and may work on it.
 pub(super) struct Tenure {
     pub(super) shard: u8,
@@ -107,6 +120,11 @@ impl Permit {
             () = lost => None,
             done = CURRENT.scope(self, work) => Some(done),
         }
+    }
+
+    /// Pauses this piece of work.
+    pub(crate) fn pause(self) -> PausedPermit {
+        PausedPermit(self.tenure)
     }
 
     /// Calls a function with this permit as the current one.

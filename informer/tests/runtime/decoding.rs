@@ -131,6 +131,31 @@ async fn object_that_is_not_reconciled_after_a_shutdown_is_freed_in_a_task() {
     assert!(matches!(DROPPED.take()[..], [Some(_)]));
 }
 
+#[cfg(feature = "leader-election")]
+#[tokio::test(start_paused = true)]
+async fn decoded_object_does_not_keep_its_shard_while_the_stream_is_not_polled() {
+    use std::time::Duration;
+
+    use deltafifo_informer::sharding::ShardGroup;
+    use k8s_openapi::api::coordination::v1::Lease;
+    use kube::core::discovery::Scope;
+    use tokio::time::timeout;
+
+    let server = server();
+    server.register(Resource::built_in(ApiResource::erase::<Lease>(&()), Scope::Namespaced));
+    let group = ShardGroup::builder(server.client(), "shop", "counter").identity("a").shards(1);
+    let group = group.build().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = tokio::spawn(group.run_until(async { drop(stopped.await) }));
+    let policy = |_, _: &Failed, _| Action::await_change();
+    let sharded = controller(&server, json!({})).sharded(&group);
+    let mut stream = pin!(sharded.run(never_called, policy, Arc::new(())));
+    until_decoded(&mut stream).await;
+    drop(stop);
+    let ended = timeout(Duration::from_secs(60), running).await.expect("the shard is released");
+    ended.unwrap().unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn object_that_is_decoded_when_the_stream_is_dropped_is_freed_in_a_task() {
     let server = server();

@@ -75,6 +75,7 @@ mod term;
 #[cfg(not(feature = "leader-election"))]
 mod unsharded;
 mod unsynced;
+mod work;
 
 use std::fmt::Debug;
 use std::hash::Hash;

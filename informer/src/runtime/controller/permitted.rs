@@ -8,9 +8,11 @@ pub(super) use super::fill::Fills;
 #[cfg(feature = "leader-election")]
 pub(super) use super::sharded::Sharding;
 #[cfg(not(feature = "leader-election"))]
-pub(super) use super::unsharded::{Announcement, Fills, Participation, Permit, Sharding};
+pub(super) use super::unsharded::{
+    Announcement, Fills, Participation, PausedPermit, Permit, Sharding,
+};
 #[cfg(feature = "leader-election")]
-pub(super) use crate::sharding::{Announcement, Participation, Permit};
+pub(super) use crate::sharding::{Announcement, Participation, PausedPermit, Permit};
 
 /// Returns the permit for work on an object of the shard, or `Some(None)` in a controller that is
 /// not sharded, or `None` if the work must not start.
@@ -18,6 +20,15 @@ pub(super) use crate::sharding::{Announcement, Participation, Permit};
 pub(super) fn admit(sharding: Option<&Sharding>, shard: Option<u8>) -> Option<Option<Permit>> {
     match sharding.zip(shard) {
         Some((sharding, shard)) => sharding.admit(shard).map(Some),
+        None => Some(None),
+    }
+}
+
+/// Continues paused work like [`admit`], if it has a permit.
+#[allow(clippy::option_option)]
+pub(super) fn resume(paused: Option<PausedPermit>) -> Option<Option<Permit>> {
+    match paused {
+        Some(paused) => paused.resume().map(Some),
         None => Some(None),
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use async_stream::stream;
 use deltafifo::panics::{FirstPanic, ignore_panic, panic_message};
-use deltafifo::{BoxError, IndexReader, Labels};
+use deltafifo::{IndexReader, Labels};
 use futures_util::future::{BoxFuture, try_join_all};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, Stream, StreamExt, TryFuture, TryFutureExt};
@@ -29,6 +29,7 @@ use super::schedule::Schedule;
 use super::source::{Failure, InformerOwner, listen, triggering_states};
 use super::start::{Relation, Started, Terms};
 use super::term::Term;
+use super::work::{Done, Ended, ItemWithWork, Outcome, Work, drop_in_task};
 use super::{Action, Controller, Types};
 use crate::KubeMeta;
 use crate::metrics::Named;
@@ -92,53 +93,6 @@ enum StreamStep<K: Resource, E: 'static> {
     Failed(Error<E, watcher::Error>),
     End,
 }
-
-/// The outcome of a reconcile or a deletion handler, or an object that could not be decoded for its
-/// reconcile. Holds the work queue item, so no other call for the key starts before
-/// [`settle`](ControllerRun::settle) has acted on the outcome.
-struct Done<K: Resource, E> {
-    item: Item<StoreKey>,
-    outcome: Outcome<K, E>,
-    /// The span of the call. The error policy runs in it, too.
-    span: Span,
-}
-
-enum Outcome<K: Resource, E> {
-    Reconciled(ObjectRef<K>, Action),
-    /// The reconciler returned this error. The error policy receives the object.
-    Failed(ObjectRef<K>, Arc<K>, E),
-    Deleted,
-    /// The reconcile was dropped because its permit was lost.
-    Lost,
-    /// The object to reconcile could not be decoded.
-    NotDecoded(BoxError),
-    /// The message of a panic, and whether to retry: a reconcile is retried, a deletion handler
-    /// is not.
-    Panicked {
-        message: String,
-        again: bool,
-    },
-}
-
-/// The result of a task that decodes the objects of an item, or that calls the user's functions.
-enum Ended<K: Resource, E> {
-    /// The objects of the item were decoded.
-    Decoded(Item<StoreKey>, Work<K>),
-    Call(Done<K, E>),
-}
-
-/// The work for an item of the queue, with objects as they are stored (`F`) or decoded
-/// (`F::Object`).
-enum Work<T> {
-    /// Reconcile this object. A sharded controller has a permit for it.
-    Reconcile(Arc<T>, Option<Permit>),
-    /// Call the deletion handler for each of these last states. A sharded controller has a permit
-    /// for each.
-    Deletions(Vec<(Deletion<T>, Option<Permit>)>),
-}
-
-/// The work for an item, and the item, which holds the key.
-type ItemWithWork<T> = (Item<StoreKey>, Work<T>);
 
 /// The user's policy for objects that cannot be decoded. It receives the key of the object, and the
 /// reason.
@@ -328,7 +282,11 @@ where
                     }
                     match self.find(item) {
                         Ok(Some((item, work))) if F::IS_OBJECT => {
-                            if let Some(step) = self.advance(Self::decoded(item, work)) {
+                            let step = match Self::decoded(item, work) {
+                                Ended::Call(done) => Some(StreamStep::Done(done)),
+                                Ended::Decoded(item, work) => self.begin(item, work),
+                            };
+                            if let Some(step) = step {
                                 return step;
                             }
                         }
@@ -356,7 +314,7 @@ where
             Work::Deletions(deletions) => deletions.iter().any(|(deletion, _)| deletion.is_large()),
         };
         let span = Span::current();
-        let decode = move || span.in_scope(|| Some(Self::decoded(item, work)));
+        let decode = move || span.in_scope(|| Some(Self::decoded(item, work).pause()));
         if is_large {
             self.work.spawn_blocking(decode);
         } else {
@@ -365,7 +323,7 @@ where
     }
 
     /// Decodes the objects of an item. Costs nothing if they are stored decoded.
-    fn decoded(item: Item<StoreKey>, work: Work<F>) -> Ended<F::Object, E> {
+    fn decoded(item: Item<StoreKey>, work: Work<F>) -> Ended<F::Object, E, Permit> {
         match work {
             Work::Reconcile(object, permit) => match object.decoded() {
                 Ok(object) => Ended::Decoded(item, Work::Reconcile(object, permit)),
@@ -393,13 +351,21 @@ where
             drop_in_task(work);
             return (!self.is_shut_down).then_some(StreamStep::End);
         }
+        let Some(work) = work.resume() else {
+            self.schedule.forget(item.key());
+            return None;
+        };
+        self.begin(item, work)
+    }
+
+    /// Begins the work for an item. Returns the step that follows, or `None` if deletion handlers
+    /// were started.
+    fn begin(
+        &mut self,
+        item: Item<StoreKey>,
+        work: Work<F::Object>,
+    ) -> Option<StreamStep<F::Object, E>> {
         match work {
-            // The permit was lost while the object was decoded.
-            Work::Reconcile(object, Some(permit)) if !permit.is_held() => {
-                self.schedule.forget(item.key());
-                drop_in_task(object);
-                None
-            }
             Work::Reconcile(object, permit) => Some(StreamStep::Reconcile(item, object, permit)),
             Work::Deletions(deletions) => {
                 self.call_on_deleted(item, deletions);
@@ -642,12 +608,6 @@ impl<F: Form, E: Send + 'static> Drop for ControllerRun<F, E> {
             drop_in_task(mem::take(&mut self.work));
         }
     }
-}
-
-/// Drops a value in a task. It may hold the last handle of a decoded object, and to free a large
-/// object would delay the task that polls the stream. Ignores the panic of a destructor.
-fn drop_in_task(value: impl Send + 'static) {
-    tokio::spawn(async move { ignore_panic(|| drop(value)) });
 }
 
 /// Waits for the first lists, if they have not arrived yet.

@@ -28,8 +28,16 @@ impl Permit {
         match self {}
     }
 
-    pub(super) fn is_held(&self) -> bool {
-        match *self {}
+    pub(super) fn pause(self) -> PausedPermit {
+        match self {}
+    }
+}
+
+pub(super) enum PausedPermit {}
+
+impl PausedPermit {
+    pub(super) fn resume(self) -> Option<Permit> {
+        match self {}
     }
 }
 

@@ -1,7 +1,7 @@
 //! The run of a group: it drives the protocol of one member after another, sends their requests,
 //! watches the Leases, and gives orders to the gate and the participants.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use super::api::{GroupApi, Sent, Watched, verb_of};
 use super::error::{GroupError, RunError};
 use super::gate::ShardTerm;
 use super::group::GroupContext;
+use super::known::KnownLeases;
 use super::metrics::Metrics;
 use super::object::{GroupLease, LeaseName};
 use super::protocol::{Answer, MemberEnd, MemberStep, Protocol, Request, Write};
@@ -124,8 +125,7 @@ struct Member<'g> {
     api: Arc<GroupApi>,
     /// The requests in flight: one for each Lease, and those that the protocol has abandoned.
     requests: FuturesUnordered<BoxFuture<'static, Answered>>,
-    /// The newest known states of the Leases and their versions, by the names of the objects.
-    known: BTreeMap<String, (u64, Arc<Lease>)>,
+    known: KnownLeases,
     fill: Option<Fill>,
     /// The orders to fill that wait for the end of `fill`. One list serves all of them.
     unfilled: Vec<(u8, u64)>,
@@ -137,7 +137,7 @@ struct Member<'g> {
     deadline: Option<Clocks>,
     mismatch: Option<RunError>,
     failing: Failing,
-    /// The texts of the reported errors that concern one Lease.
+    /// The subjects of the reported errors that concern one Lease.
     reported: BTreeSet<String>,
 }
 
@@ -152,7 +152,7 @@ impl<'g> Member<'g> {
             identity,
             api: Arc::new(api),
             requests: FuturesUnordered::new(),
-            known: BTreeMap::new(),
+            known: KnownLeases::default(),
             fill: None,
             unfilled: Vec::new(),
             has_listed: false,
@@ -239,7 +239,6 @@ impl<'g> Member<'g> {
             _ => None,
         };
         let known = self.known.get(&self.api.format.name_of(&name));
-        let known = known.map(|(_, lease)| Arc::clone(lease));
         let (api, verb) = (Arc::clone(&self.api), verb_of(&write));
         let answered = async move {
             let sent = api.send(name.clone(), write, known).await;
@@ -280,7 +279,7 @@ impl<'g> Member<'g> {
             Watched::Listed(version, leases) => {
                 self.failing.succeeded("list");
                 self.log_wait(&leases);
-                self.known.retain(|_, (known, _)| *known > version);
+                self.known.forget_all(version);
                 for lease in &leases {
                     self.learn(lease);
                 }
@@ -295,7 +294,7 @@ impl<'g> Member<'g> {
                 self.protocol.observed(now, &name, record.version, Some(&record));
             }
             Watched::Deleted(GroupLease { name, record, .. }) => {
-                self.known.remove(&self.api.format.name_of(&name));
+                self.known.forget(&self.api.format.name_of(&name), record.version);
                 self.protocol.observed(now, &name, record.version, None);
             }
             Watched::Mismatched(mismatch) => {
@@ -324,20 +323,16 @@ impl<'g> Member<'g> {
         }
     }
 
-    /// Keeps a state of a Lease, if it is the newest. A write keeps everything in it that is not
-    /// the group's.
     fn learn(&mut self, lease: &GroupLease) {
-        let (name, version) = (self.api.format.name_of(&lease.name), lease.record.version);
-        if self.known.get(&name).is_none_or(|(known, _)| *known < version) {
-            self.known.insert(name, (version, Arc::clone(&lease.object)));
-        }
+        let name = self.api.format.name_of(&lease.name);
+        self.known.learn(name, lease.record.version, &lease.object);
     }
 
     /// Reports an error, unless a request with the same verb has just failed in the same way.
     fn report(&mut self, error: &GroupError) {
         let is_new = match error {
             GroupError::Lease(error) => self.failing.failed(error),
-            error => self.reported.insert(error.to_string()),
+            error => self.reported.insert(error.subject()),
         };
         if is_new {
             self.context.report(error);

@@ -81,6 +81,21 @@ pub enum GroupError {
     },
 }
 
+impl GroupError {
+    /// Returns the kind of the error and the Lease, which a member reports once. The text of an
+    /// error can have a value that changes with each attempt.
+    pub(super) fn subject(&self) -> String {
+        let (kind, of) = match self {
+            Self::Lease(_) => ("request", ""),
+            Self::Version { lease, .. } => ("version", &**lease),
+            Self::Foreign { lease, .. } => ("foreign", &**lease),
+            Self::NotSynced { group, .. } => ("not synced", &**group),
+            Self::Unknown { lease } => ("unknown", &**lease),
+        };
+        format!("{kind} {of}")
+    }
+}
+
 /// The reason why a group has ended without being stopped.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]

@@ -118,7 +118,7 @@
 // * `protocol/`: the protocol of a member, without I/O, and an exhaustive search for a history in
 //   which two members work on the same shard at the same time.
 // * `object.rs`, `api.rs`: the Leases of a group as objects, and the requests for them.
-// * `driver.rs`: runs the protocol.
+// * `driver.rs`, `known.rs`: run the protocol, with the newest known states of the Leases.
 // * `gate.rs`, `permit.rs`: the permits of the work on shards.
 // * `participants.rs`: the controllers that take part in hand-overs.
 // * `group.rs`, `builder.rs`, `error.rs`, `metrics.rs`: the group, as the program sees it.
@@ -131,6 +131,7 @@ mod error;
 mod gate;
 mod group;
 mod hash;
+mod known;
 mod metrics;
 mod object;
 mod participants;

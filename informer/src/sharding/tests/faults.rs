@@ -147,6 +147,30 @@ async fn server_without_leases_is_reported() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn versions_that_are_no_numbers_are_reported_once() {
+    use kube::Client;
+    use kube::client::Body;
+
+    let versions = std::sync::atomic::AtomicUsize::new(0);
+    let versions = std::sync::Arc::new(versions);
+    let requests = versions.clone();
+    let lists = tower::service_fn(move |_: http::Request<Body>| {
+        let version = requests.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let list = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "LeaseList", "items": [],
+            "metadata": { "resourceVersion": format!("v{version}") },
+        });
+        let list = Body::from(list.to_string().into_bytes());
+        std::future::ready(Ok::<_, std::io::Error>(http::Response::new(list)))
+    });
+    let replica = Replica::start_with(builder_of(Client::new(lists, "default"), "a"));
+    sleep(60 * SECOND).await;
+    assert!(versions.load(std::sync::atomic::Ordering::Relaxed) > 5);
+    let [error] = &replica.reported()[..] else { panic!("{:?}", replica.reported()) };
+    assert!(error.contains(r#"the resource version "v0" of lease shop/*"#), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn lease_of_the_same_name_without_the_label_is_reported_until_it_is_deleted() {
     let server = server();
     let mut others = lease("counter", &json!({ "holderIdentity": "an elector" }));
@@ -165,6 +189,20 @@ async fn lease_of_the_same_name_without_the_label_is_reported_until_it_is_delete
 }
 
 #[tokio::test(start_paused = true)]
+async fn creation_that_is_refused_although_the_lease_does_not_exist_is_reported_and_repeated() {
+    let server = server();
+    let replica = Replica::start(&server, "a");
+    replica.owns(16).await;
+    let shard = "counter-shard-003";
+    server.fault(Fault::status(status::conflict(&leases(), shard)).on(Verb::Create));
+    server.delete(&leases(), "shop", shard).unwrap();
+    sleep(10 * SECOND).await;
+    let [error] = &replica.reported()[..] else { panic!("{:?}", replica.reported()) };
+    assert!(error.contains("cannot create leases.coordination.k8s.io shop/"), "{error}");
+    replica.owns(16).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn shard_with_an_unknown_holder_is_taken_after_the_lease_duration() {
     let server = server();
     let garbage = json!({
@@ -179,20 +217,6 @@ async fn shard_with_an_unknown_holder_is_taken_after_the_lease_duration() {
     replica.owns(16).await;
     assert!(began.elapsed() >= 20 * SECOND, "{:?}", began.elapsed());
     assert_eq!(replica.admit(3).unwrap().transitions(), 8);
-}
-
-#[tokio::test(start_paused = true)]
-async fn creation_that_is_refused_although_the_lease_does_not_exist_is_reported_and_repeated() {
-    let server = server();
-    let replica = Replica::start(&server, "a");
-    replica.owns(16).await;
-    let shard = "counter-shard-003";
-    server.fault(Fault::status(status::conflict(&leases(), shard)).on(Verb::Create));
-    server.delete(&leases(), "shop", shard).unwrap();
-    sleep(10 * SECOND).await;
-    let [error] = &replica.reported()[..] else { panic!("{:?}", replica.reported()) };
-    assert!(error.contains("cannot create leases.coordination.k8s.io shop/"), "{error}");
-    replica.owns(16).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -89,8 +89,9 @@ pub(super) async fn run(context: &GroupContext, mut stop: Stop<'_>) -> Result<()
 }
 
 /// Waits until this replica can work on shards. A member that could not would keep its shards from
-/// the others.
+/// the others. Work of an earlier member, whose run was dropped, must have ended.
 async fn ready(context: &GroupContext) {
+    context.gate.all_idle().await;
     context.metrics.record(|metrics| metrics.is_member(false));
     let mut ready = pin!(context.participants.clone().ready());
     let began = Instant::now();

@@ -160,6 +160,13 @@ impl Gate {
         shard
     }
 
+    /// Waits until no shard that was closed has work in progress.
+    pub(crate) async fn all_idle(&self) {
+        while !self.0.unreported.lock().is_empty() {
+            self.idle().await;
+        }
+    }
+
     /// Returns a permit for a piece of work that is about to start, or `None` if this member may
     /// not start work on the shard.
     pub(crate) fn admit(&self, shard: u8) -> Option<Permit> {

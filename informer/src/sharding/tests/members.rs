@@ -227,6 +227,22 @@ async fn participant_that_leaves_during_a_fill_does_not_delay_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn group_that_runs_again_waits_for_the_work_of_a_run_that_was_dropped() {
+    let server = server();
+    let first = Replica::start(&server, "a");
+    first.owns(16).await;
+    let (permit, group) = (first.admit(0).unwrap(), first.group.clone());
+    first.kill().await;
+    let again = tokio::spawn(group.run_until(pending()));
+    sleep(60 * SECOND).await;
+    assert!(group.owned().borrow().is_empty(), "work of the first run is in progress");
+    drop(permit);
+    let mut owned = group.owned();
+    timeout(HOUR, owned.wait_for(|owned| owned.len() == 16)).await.unwrap().unwrap();
+    again.abort();
+}
+
+#[tokio::test(start_paused = true)]
 async fn group_runs_once_at_a_time() {
     let server = server();
     let replica = Replica::start(&server, "a");

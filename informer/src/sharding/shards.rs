@@ -47,7 +47,7 @@ impl ShardSet {
     /// Returns whether the set contains a shard.
     #[must_use]
     pub fn contains(self, shard: u8) -> bool {
-        self.0.checked_shr(shard.into()).is_some_and(|rest| rest & 1 != 0)
+        self.0 & bit(shard) != 0
     }
 
     /// Returns the number of shards.
@@ -68,12 +68,17 @@ impl ShardSet {
     }
 
     pub(crate) fn insert(&mut self, shard: u8) {
-        self.0 |= 1 << shard;
+        self.0 |= bit(shard);
     }
 
     pub(crate) fn remove(&mut self, shard: u8) {
-        self.0 &= !(1 << shard);
+        self.0 &= !bit(shard);
     }
+}
+
+/// Returns the bit of a shard, or 0 for a number that no shard has.
+fn bit(shard: u8) -> u128 {
+    1_u128.checked_shl(shard.into()).unwrap_or_default()
 }
 
 /// For the objects that an informer of a part of the shards has.
@@ -102,6 +107,7 @@ impl fmt::Debug for ShardSet {
 }
 
 impl FromIterator<u8> for ShardSet {
+    /// Creates a set of these shards. Ignores numbers from 128 on, which no shard has.
     fn from_iter<I: IntoIterator<Item = u8>>(shards: I) -> Self {
         let mut set = Self::default();
         shards.into_iter().for_each(|shard| set.insert(shard));
@@ -111,13 +117,22 @@ impl FromIterator<u8> for ShardSet {
 
 #[cfg(test)]
 mod tests {
-    use super::ShardCount;
+    use super::{ShardCount, ShardSet};
 
     #[test]
     fn number_of_shards_is_a_power_of_two_of_at_most_128() {
         let valid = (0..=1024).filter(|count| ShardCount::new(*count).is_some());
         assert_eq!(valid.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64, 128]);
         assert!(ShardCount::new(1 << 31).is_none());
+    }
+
+    #[test]
+    fn set_ignores_numbers_that_no_shard_has() {
+        let mut set = ShardSet::from_iter([3, 127, 128, 131, 255]);
+        assert_eq!(set.iter().collect::<Vec<_>>(), [3, 127]);
+        assert!(set.contains(127) && !set.contains(131));
+        set.remove(131);
+        assert_eq!(set.len(), 2);
     }
 
     #[test]

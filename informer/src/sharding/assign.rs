@@ -5,9 +5,10 @@
 //! that is safe: an assignment only says which shards a member claims and releases.
 //!
 //! If all N ready members are settled, each is to hold ⌊B/N⌋ or ⌈B/N⌉ of the B shards. The members
-//! that hold most are to hold the larger number. A member that holds too many gives up the shards
-//! for which its rendezvous score is lowest. A free shard goes to the member with the highest score
-//! among those that hold too few. So no assignment with these numbers moves fewer shards.
+//! that hold most are to hold the larger number; of those that hold it or more, the first by name.
+//! A member that holds too many gives up the shards for which its rendezvous score is lowest. A
+//! free shard goes to the member with the highest score among those that hold too few. So no
+//! assignment with these numbers moves fewer shards.
 //!
 //! A member is *settled* some time after it has become ready. Until then it keeps its share of the
 //! shards that it holds, but is assigned others only if no member is settled, and only free ones: a
@@ -84,7 +85,9 @@ fn targets(shards: usize, held: &[usize], takes: impl Fn(usize) -> bool) -> Vec<
     }
     let rest = shards - targets.iter().sum::<usize>();
     let (share, remainder) = (rest / eligible.len(), rest % eligible.len());
-    eligible.sort_by_key(|member| Reverse(held[*member]));
+    // Members that hold more than the larger number count as equal. Otherwise a member that has
+    // given up its surplus before another one would have to give up one more.
+    eligible.sort_by_key(|member| Reverse(held[*member].min(share + 1)));
     for (rank, member) in eligible.into_iter().enumerate() {
         targets[member] = share + usize::from(rank < remainder);
     }
@@ -147,6 +150,15 @@ mod tests {
         let of_five = "cdeacceabbadabedbaabaccbceeaaccceddcabadbbedaaddecbcddcebeddbbee";
         assert_eq!(letters(&names[..4], &"-".repeat(64)), of_four);
         assert_eq!(letters(&names[..5], of_four), of_five);
+    }
+
+    #[test]
+    fn member_that_has_given_up_its_surplus_gives_up_no_more_while_others_do() {
+        // 16 shards of two members, of which a third one takes 5.
+        let names = ["a", "b", "c"].map(settled);
+        let assigned = letters(&names, "aaaaaabbbbbbbbcc");
+        assert_eq!(["a", "b", "c"].map(|name| count(&assigned, name)), [6, 5, 5]);
+        assert!(assigned.starts_with("aaaaaa") && assigned.ends_with("cc"), "{assigned}");
     }
 
     #[test]

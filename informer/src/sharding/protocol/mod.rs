@@ -553,8 +553,10 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             [frees_at, drained_at].into_iter().chain(shard.attempts.wakes_at())
         });
         let peers = self.view.peers.iter().flat_map(|peer| {
-            let fences_at = Some(self.fences_at(peer));
-            let times = [self.dies_at(peer), fences_at, peer.settles_at].into_iter();
+            let fences_at = Some(self.fences_at(now, peer));
+            // Others fence later than a member that has not expired.
+            let expires_at = Some(peer.seen.expires_at(self.timing.lease_duration));
+            let times = [self.dies_at(peer), expires_at, fences_at, peer.settles_at].into_iter();
             times.chain(peer.attempts.wakes_at())
         });
         let times = own.chain(shards).chain(peers).flatten();

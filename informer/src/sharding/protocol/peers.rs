@@ -44,9 +44,9 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         let base = record.version;
         let (purpose, write) = match &record.holder {
             Some(_) => {
-                let has_expired = self.fences_at(peer) <= now.monotonic;
+                let has_expired = self.fences_at(now, peer) <= now.monotonic;
                 mutant!(self, ObserverUsesWallClock => let has_expired =
-                    super::defects::has_passed_by_wall(peer.seen.since, self.fences_at(peer), now));
+                    super::defects::has_passed_by_wall(peer.seen.since, self.fences_at(now, peer), now));
                 if !has_expired {
                     return None;
                 }
@@ -72,7 +72,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         let Some(peer) = self.view.peer(name) else { return false };
         match &peer.seen.record {
             Some(record) => {
-                mutant!(self, TakesWithoutFence => if self.fences_at(peer) <= now.monotonic {
+                mutant!(self, TakesWithoutFence => if self.fences_at(now, peer) <= now.monotonic {
                     return true;
                 });
                 record.holder.is_none()
@@ -89,9 +89,9 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         peer.seen.record.is_none().then(|| peer.seen.expires_at(duration))
     }
 
-    /// Returns the time of the monotonic clock when this member fences another one. The member with
-    /// the highest rendezvous score fences first.
-    pub(super) fn fences_at(&self, peer: &Peer<T>) -> Duration {
+    /// Returns the time of the monotonic clock when this member fences another one. Of the members
+    /// whose Leases have not expired, the one with the highest rendezvous score fences first.
+    pub(super) fn fences_at(&self, now: Clocks, peer: &Peer<T>) -> Duration {
         let duration = self.timing.lease_duration;
         mutant!(self, FencesLiveMember => return Duration::ZERO);
         let expires_at = peer.seen.expires_at(duration);
@@ -104,7 +104,9 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         let score = |member: &T| score(seed(member.as_ref()), subject);
         let mine = score(&self.identity);
         let is_before = |other: &&Peer<T>| {
-            other.settles_at.is_some() && other.name != peer.name && score(&other.name) > mine
+            let is_live = other.seen.expires_at(duration) > now.monotonic;
+            let is_able = other.settles_at.is_some() && is_live;
+            is_able && other.name != peer.name && score(&other.name) > mine
         };
         let before = u32::try_from(self.view.peers.iter().filter(is_before).count());
         let stagger = self.timing.fence_stagger.saturating_mul(before.unwrap_or(u32::MAX));

@@ -373,7 +373,7 @@ fn members_fence_one_after_another() {
         member.identity = identity;
         let me = Record { version: 9, ..ready("me") };
         member.observed(at(0), &ME, 9, Some(&me));
-        member.fences_at(member.view.peer(&dead).unwrap())
+        member.fences_at(at(0), member.view.peer(&dead).unwrap())
     };
     let mut times = [ranks("me", "a"), ranks("b", "a")];
     times.sort_unstable();
@@ -396,6 +396,19 @@ fn shard_whose_lease_was_deleted_is_claimed_after_the_lease_duration_and_an_end_
     }
     let (orders, _) = group.run(21);
     assert!(matches!(orders[..], [MemberStep::Fill { .. }]), "{orders:?}");
+}
+
+#[test]
+fn members_that_have_expired_together_are_fenced_together() {
+    let names = ["a", "b", "c", "d"];
+    let members = names.map(|name| (LeaseName::Member(name), ready(name)));
+    let mut leases = vec![(LeaseName::Group, shard(None, 0))];
+    leases.extend(members);
+    let mut group = Group::with(&leases);
+    (0..15).for_each(|second| drop(group.run(second)));
+    assert!(members.iter().all(|(name, _)| group.server.lease(*name).is_some()));
+    group.run(15);
+    assert!(members.iter().all(|(name, _)| group.server.lease(*name).is_none()));
 }
 
 #[test]

@@ -424,6 +424,10 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             }
             LeaseName::Member(_) | LeaseName::Group => {
                 if let Some(flight) = self.own.attempts.end(now, number, answer, timing) {
+                    // The next attempt is the creation of the member's own Lease, which need not
+                    // wait until the view contains the group's.
+                    self.view.has_group |=
+                        *name == LeaseName::Group && matches!(answer, Answer::Written(_));
                     self.answered_own(now, flight, answer);
                 }
             }

@@ -189,6 +189,15 @@ fn first_member_creates_the_leases_and_waits_before_it_claims_a_shard() {
 }
 
 #[test]
+fn group_lease_is_created_once_although_the_watch_is_late() {
+    let mut group = Group::with(&[]);
+    group.server.is_watched = false;
+    group.run(0);
+    assert_eq!(group.server.log, [(LeaseName::Group, None), (ME, Some("me"))]);
+    assert_eq!(group.server.refused, 0);
+}
+
+#[test]
 fn owner_renews_each_third_of_the_lease_duration_and_nothing_else() {
     let mut group = Group::owner();
     for second in 0..60 {
@@ -381,6 +390,19 @@ fn members_fence_one_after_another() {
 }
 
 #[test]
+fn members_that_have_expired_together_are_fenced_together() {
+    let names = ["a", "b", "c", "d"];
+    let members = names.map(|name| (LeaseName::Member(name), ready(name)));
+    let mut leases = vec![(LeaseName::Group, shard(None, 0))];
+    leases.extend(members);
+    let mut group = Group::with(&leases);
+    (0..15).for_each(|second| drop(group.run(second)));
+    assert!(members.iter().all(|(name, _)| group.server.lease(*name).is_some()));
+    group.run(15);
+    assert!(members.iter().all(|(name, _)| group.server.lease(*name).is_none()));
+}
+
+#[test]
 fn shard_whose_lease_was_deleted_is_claimed_after_the_lease_duration_and_an_end_of_work() {
     let mut group = Group::owner();
     group.set(SHARD, None);
@@ -396,19 +418,6 @@ fn shard_whose_lease_was_deleted_is_claimed_after_the_lease_duration_and_an_end_
     }
     let (orders, _) = group.run(21);
     assert!(matches!(orders[..], [MemberStep::Fill { .. }]), "{orders:?}");
-}
-
-#[test]
-fn members_that_have_expired_together_are_fenced_together() {
-    let names = ["a", "b", "c", "d"];
-    let members = names.map(|name| (LeaseName::Member(name), ready(name)));
-    let mut leases = vec![(LeaseName::Group, shard(None, 0))];
-    leases.extend(members);
-    let mut group = Group::with(&leases);
-    (0..15).for_each(|second| drop(group.run(second)));
-    assert!(members.iter().all(|(name, _)| group.server.lease(*name).is_some()));
-    group.run(15);
-    assert!(members.iter().all(|(name, _)| group.server.lease(*name).is_none()));
 }
 
 #[test]
@@ -460,6 +469,18 @@ fn refused_claim_is_not_repeated_until_the_watch_shows_another_version() {
 }
 
 #[test]
+fn write_that_was_refused_although_its_version_is_current_is_repeated_after_the_renew_deadline() {
+    let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
+    let request = group.run_until(0, SHARD);
+    group.member.answered(at(0), &SHARD, request.number, &Answer::Conflict);
+    for second in 0..10 {
+        assert_eq!(group.run(second).0, [], "second {second}");
+    }
+    assert_eq!(group.run(10).0.len(), 1);
+    assert_eq!(group.server.lease(SHARD).unwrap().holder, Some("me"));
+}
+
+#[test]
 fn write_is_not_repeated_before_the_watch_shows_it() {
     let mut group = Group::owner();
     group.member.stop();
@@ -480,18 +501,6 @@ fn member_of_a_group_with_other_settings_ends() {
     group.member.idle(0);
     assert_eq!(group.run(1).1, MemberStep::Ended(MemberEnd::Mismatch));
     assert_eq!(group.server.lease(ME).unwrap().holder, None);
-}
-
-#[test]
-fn write_that_was_refused_although_its_version_is_current_is_repeated_after_the_renew_deadline() {
-    let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
-    let request = group.run_until(0, SHARD);
-    group.member.answered(at(0), &SHARD, request.number, &Answer::Conflict);
-    for second in 0..10 {
-        assert_eq!(group.run(second).0, [], "second {second}");
-    }
-    assert_eq!(group.run(10).0.len(), 1);
-    assert_eq!(group.server.lease(SHARD).unwrap().holder, Some("me"));
 }
 
 #[test]

@@ -165,7 +165,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Fill for InformerFill<K, M> {
 struct Missing {
     key: Box<str>,
     /// Whether the object was listed, in this version. Otherwise the store must not have the
-    /// object, unless in a version after the version of the list.
+    /// object, unless in a version after the version of the list, or with a uid of other shards.
     listed: Option<Box<str>>,
     list: Arc<str>,
 }
@@ -234,7 +234,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
         let each = async {
             let mut missing = self.missing(snapshots, shards).await;
             wait_until_some(&self.changed, || {
-                missing.retain(|missing| !self.is_reached(missing));
+                missing.retain(|missing| !self.is_reached(missing, shards));
                 missing.is_empty().then_some(())
             })
             .await;
@@ -252,7 +252,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
         let mut check = |key: &str, listed: Option<&str>, list: &Arc<str>| {
             let (key, listed) = (key.into(), listed.map(Into::into));
             let state = Missing { key, listed, list: list.clone() };
-            if !self.is_reached(&state) {
+            if !self.is_reached(&state, shards) {
                 missing.push(state);
             }
         };
@@ -276,16 +276,20 @@ impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
         missing
     }
 
-    fn is_reached(&self, Missing { key, listed, list }: &Missing) -> bool {
+    fn is_reached(&self, Missing { key, listed, list }: &Missing, shards: ShardSet) -> bool {
         let stored = self.store.get_by_key(key);
-        let version = stored.as_ref().map(|stored| self.meta().version(stored).unwrap_or_default());
-        let number = ResourceVersion::parse;
-        match (version, listed) {
+        let is_later = |stored: &str, other: &str| {
+            let [stored, other] = [stored, other].map(ResourceVersion::parse);
+            stored.zip(other).is_some_and(|(stored, other)| stored > other)
+        };
+        match (stored, listed) {
             (Some(stored), Some(listed)) => {
-                *stored == **listed
-                    || number(stored).zip(number(listed)).is_some_and(|(a, b)| a > b)
+                let stored = self.version(&stored);
+                *stored == **listed || is_later(stored, listed)
             }
-            (Some(stored), None) => number(stored).zip(number(list)).is_some_and(|(a, b)| a > b),
+            (Some(stored), None) => {
+                is_later(self.version(&stored), list) || !self.selects_stored(&stored, shards)
+            }
             (None, Some(_)) => false,
             (None, None) => true,
         }
@@ -307,6 +311,10 @@ impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
 
     fn selects_stored(&self, object: &K, shards: ShardSet) -> bool {
         !self.terms.is_main || shards.contains(self.sharding.shard_of_object(self.meta(), object))
+    }
+
+    fn version<'k>(&self, object: &'k K) -> &'k str {
+        self.meta().version(object).unwrap_or_default()
     }
 
     fn meta(&self) -> &M {

@@ -429,6 +429,34 @@ async fn object_that_is_created_again_is_reconciled_by_the_owner_of_its_uid() {
     world.check();
 }
 
+#[tokio::test(start_paused = true)]
+async fn object_that_was_created_again_with_a_uid_of_another_shard_does_not_delay_a_move() {
+    let (server, world) = (server(), Arc::<World>::default());
+    let start =
+        |pod| Worker::start_with(&server, &world, pod, ShardBy::Uid, Action::await_change());
+    let a = start("a");
+    a.replica.owns(16).await;
+    // The fault below must not strike the watch of `a`.
+    settled().await;
+    let is_of_maps = |request: &deltafifo_testkit::Request| request.plural() == Some("configmaps");
+    server.fault(Fault::silence().on(Verb::Watch).when(is_of_maps));
+    let b = start("b");
+    watched_twice(&server, is_of_maps).await;
+    for shard in 0..16 {
+        server.delete(&Resource::config_maps(), "shop", &object_of(shard).name_any()).unwrap();
+        write(&server, shard, 2);
+    }
+    // The watch of `b` begins when the reflector gives the silent one up.
+    let is_watch = |request: &&deltafifo_testkit::Request| {
+        request.verb() == Verb::Watch && is_of_maps(request)
+    };
+    while server.requests().iter().filter(is_watch).count() < 3 {
+        sleep(SECOND / 10).await;
+    }
+    timeout(2 * SECOND, b.replica.owns(8)).await.expect("its store holds the list");
+    world.check();
+}
+
 #[cfg(feature = "compact")]
 #[tokio::test(start_paused = true)]
 async fn compact_object_is_in_the_shard_of_its_whole_uid() {

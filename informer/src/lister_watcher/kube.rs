@@ -102,7 +102,7 @@ impl KubeListerWatcher {
     }
 
     /// Creates a copy of this lister-watcher, with this `shardSelector` in each request.
-    #[cfg(all(test, feature = "leader-election"))]
+    #[cfg(feature = "leader-election")]
     pub(crate) fn selecting(&self, shards: Option<String>) -> Self {
         match shards {
             Some(shards) => self.copy().query("shardSelector", shards),

@@ -97,7 +97,7 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
         Self { source, target, decoding, options: Options::default() }
     }
 
-    #[cfg(all(test, feature = "leader-election"))]
+    #[cfg(feature = "leader-election")]
     pub(crate) fn options(&self) -> &Options {
         &self.options
     }

@@ -25,7 +25,7 @@ mod error;
 mod limits;
 mod list;
 mod metrics;
-#[cfg(all(test, feature = "leader-election"))]
+#[cfg(feature = "leader-election")]
 mod part;
 mod resync;
 #[cfg(all(feature = "leader-election", feature = "runtime"))]
@@ -71,7 +71,7 @@ pub use status::{LastError, WatchStatus};
 use status::{OpenWatch, Status};
 #[cfg(test)]
 pub(crate) use target::Pieces;
-#[cfg(all(test, feature = "leader-election"))]
+#[cfg(feature = "leader-election")]
 pub(crate) use target::Sharded;
 pub(crate) use target::{Histories, History, InScope, Scoped};
 pub use target::{Plain, Target};

@@ -164,7 +164,7 @@ impl Versions {
     /// Records the end of a list of a part, which began when [no list was
     /// owed](Self::owes_no_list): its version if it is complete. The target keeps what it has
     /// received of an incomplete one, which the caller must list again or delete.
-    #[cfg(all(test, feature = "leader-election"))]
+    #[cfg(feature = "leader-election")]
     pub(super) fn end_part(&mut self, complete: Option<String>) {
         self.least = None;
         if complete.is_some() {

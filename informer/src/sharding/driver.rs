@@ -130,6 +130,8 @@ struct Member<'g> {
     fill: Option<Fill>,
     /// The orders to fill that wait for the end of `fill`. One list serves all of them.
     unfilled: Vec<(u8, u64)>,
+    /// The shards that the participants were ordered to fill, and that were not released since.
+    held: ShardSet,
     /// Whether the Leases have been listed.
     has_listed: bool,
     /// The shards whose gate is open.
@@ -156,6 +158,7 @@ impl<'g> Member<'g> {
             known: KnownLeases::default(),
             fill: None,
             unfilled: Vec::new(),
+            held: ShardSet::default(),
             has_listed: false,
             open: ShardSet::default(),
             deadline: None,
@@ -220,7 +223,10 @@ impl<'g> Member<'g> {
             self.publish();
             match step {
                 MemberStep::Send(request) => self.send(request),
-                MemberStep::Fill { shard, number } => self.unfilled.push((shard, number)),
+                MemberStep::Fill { shard, number } => {
+                    self.held.insert(shard);
+                    self.unfilled.push((shard, number));
+                }
                 MemberStep::Enqueue { shard } => context.participants.enqueue(shard),
                 MemberStep::Drop { shard } => context.gate.revoke(shard),
                 MemberStep::Wait(until) => {
@@ -345,7 +351,7 @@ impl<'g> Member<'g> {
         if self.fill.is_none() && !self.unfilled.is_empty() {
             let orders = std::mem::take(&mut self.unfilled);
             let shards = orders.iter().map(|(shard, _)| *shard).collect();
-            let filled = self.context.participants.clone().fill(shards).boxed();
+            let filled = self.context.participants.fill(shards).boxed();
             self.fill = Some(Fill { orders, began: Instant::now(), filled });
         }
     }
@@ -393,6 +399,17 @@ impl<'g> Member<'g> {
         }
         let expires_at = self.deadline.filter(|_| self.protocol.is_working());
         self.context.publish(self.open, expires_at);
+        self.release();
+    }
+
+    /// Releases the shards that the member no longer holds. This happens before a later claim, so
+    /// that a fill after that lists again.
+    fn release(&mut self) {
+        for shard in self.held.iter().filter(|shard| !self.protocol.holds(*shard)) {
+            self.held.remove(shard);
+            self.unfilled.retain(|(unfilled, _)| *unfilled != shard);
+            self.context.participants.release(shard);
+        }
     }
 }
 
@@ -408,6 +425,7 @@ impl Drop for Member<'_> {
     /// Ends the work of a member whose run was dropped. At the end of a membership there is none.
     fn drop(&mut self) {
         self.context.format.shards.all().for_each(|shard| self.context.gate.revoke(shard));
+        self.held.iter().for_each(|shard| self.context.participants.release(shard));
         self.context.publish(ShardSet::default(), None);
         self.context.metrics.record(|metrics| metrics.is_member(false));
     }

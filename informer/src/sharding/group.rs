@@ -14,13 +14,13 @@ use super::builder::ShardGroupBuilder;
 use super::driver::{self, Stop};
 use super::error::{BuildError, CheckError, GroupError, RunError};
 use super::gate::Gate;
-use super::hash::ObjectId;
+use super::hash::{ObjectId, ShardBy};
 use super::metrics::Metrics;
 use super::object::GroupFormat;
 use super::participants::{Announcement, Participant, Participants, Participation};
 use super::permit::Permit;
 use super::protocol::GroupTiming;
-use super::shards::ShardSet;
+use super::shards::{ShardCount, ShardSet};
 use crate::lease::{Clock, Clocks};
 use crate::metrics::Named;
 
@@ -202,7 +202,22 @@ impl ShardGroup {
     /// gets objects: from here on the controller takes part in fills, and it must itself
     /// enqueue the objects of shards that are already owned.
     pub(crate) fn join(&self, participant: Arc<dyn Participant>) -> Participation {
-        self.0.participants.join(participant)
+        self.0.participants.join(|_held| participant)
+    }
+
+    /// Returns the controllers and informers that take part in hand-overs.
+    pub(super) fn participants(&self) -> &Participants {
+        &self.0.participants
+    }
+
+    /// Returns the property that decides to which shard an object belongs.
+    pub(super) fn by(&self) -> ShardBy {
+        self.0.format.by
+    }
+
+    /// Returns the number of shards.
+    pub(super) fn count(&self) -> ShardCount {
+        self.0.format.shards
     }
 
     /// Returns the gate in front of the work.

@@ -6,9 +6,7 @@
 //! its high bits hardly depend on the last byte. [`ShardBy::Key`] therefore mixes the hash with the
 //! finalizer of `MurmurHash3`, which no server does.
 
-use super::shards::ShardCount;
-#[cfg(test)]
-use super::shards::ShardSet;
+use super::shards::{ShardCount, ShardSet};
 
 /// The property that decides to which shard of a group an object belongs. All members of a group
 /// must have the same.
@@ -20,7 +18,9 @@ use super::shards::ShardSet;
 /// | [`Uid`](Self::Uid) | an equal share of the objects | yes | comes into another shard |
 ///
 /// A server can select objects if its feature `ShardedListAndWatch` is on (KEP-5866, off by default
-/// in Kubernetes 1.36). Informers do not use this yet: each member receives all objects.
+/// in Kubernetes 1.36). Then an informer [of a member's
+/// shards](crate::SharedInformer::in_shards) receives only their objects. From any other server it
+/// receives all objects, and drops the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ShardBy {
     /// The namespace and the name. This is the default, and the right choice for nearly all kinds.
@@ -73,8 +73,6 @@ impl ShardBy {
     /// Returns the `shardSelector` of lists and watches of these shards: one range for each run of
     /// neighbours. Returns `None` if no server can select by this property. Without a shard the
     /// selector is empty, which a server takes for all objects: send no request then.
-    // Only tests use it until an informer can hold a part of the objects.
-    #[cfg(test)]
     pub(crate) fn selector(self, selected: ShardSet, shards: ShardCount) -> Option<String> {
         let field = match self {
             Self::Key => return None,

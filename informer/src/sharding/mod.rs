@@ -49,9 +49,10 @@
 //!   [`Term::client`](crate::leader_election::Term::client) hold here as well. A write that must
 //!   not come from a former owner needs a `resourceVersion`, or the permit's fencing token.
 //! - Before the first work on a shard, the stores of all controllers that are
-//!   sharded by the group have every write that the former owner knows to have succeeded, and every
-//!   object of the shard is reconciled. An object that is deleted while nobody owns its shard is
-//!   not reported as deleted: use finalizers.
+//!   sharded by the group, and of all [informers of its shards](crate::SharedInformer::in_shards),
+//!   have every write that the former owner knows to have succeeded, and the controllers reconcile
+//!   every object of the shard. An object that is deleted while nobody owns its shard is not
+//!   reported as deleted: use finalizers.
 //! - While one member is live, each shard has an owner within the lease duration, a few seconds and
 //!   the time of a list after its owner fails.
 //!
@@ -87,7 +88,8 @@
 //!   other settings ends with an error. To change them, stop all members and delete all Leases of
 //!   the group, or choose another name for it.
 //! - A process has one group. Another group beside it, with another name, owns everything as well.
-//! - Every replica's informers hold all objects.
+//! - Every replica's informers hold all objects, except those that are built [for its
+//!   shards](crate::SharedInformer::in_shards).
 //! - The server's resource versions must be numbers, as those of Kubernetes are.
 //!
 //! # Rights
@@ -120,7 +122,7 @@
 // * `object.rs`, `api.rs`: the Leases of a group as objects, and the requests for them.
 // * `driver.rs`, `known.rs`: run the protocol, with the newest known states of the Leases.
 // * `gate.rs`, `permit.rs`: the permits of the work on shards.
-// * `participants.rs`: the controllers that take part in hand-overs.
+// * `participants.rs`: the controllers and informers that take part in hand-overs.
 // * `group.rs`, `builder.rs`, `error.rs`, `metrics.rs`: the group, as the program sees it.
 
 mod api;
@@ -138,7 +140,6 @@ mod participants;
 mod permit;
 mod protocol;
 mod shards;
-#[cfg(test)]
 mod source;
 #[cfg(test)]
 mod tests;
@@ -147,7 +148,6 @@ pub use crate::lease::{LeaseError, is_lost};
 pub use builder::ShardGroupBuilder;
 pub use error::{BuildError, CheckError, GroupError, RunError};
 pub use group::ShardGroup;
-#[cfg(any(test, feature = "runtime"))]
 pub(crate) use hash::ObjectId;
 pub use hash::ShardBy;
 #[cfg(feature = "runtime")]
@@ -156,5 +156,6 @@ pub(crate) use participants::{Announcement, Participant, Participation};
 pub(crate) use permit::PausedPermit;
 pub use permit::Permit;
 pub use shards::ShardSet;
-#[cfg(test)]
+#[cfg(feature = "runtime")]
+pub(crate) use source::Selection;
 pub(crate) use source::{ShardFeeder, ShardPlan};

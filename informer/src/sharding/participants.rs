@@ -1,4 +1,4 @@
-//! The controllers that take part in the hand-overs of a group.
+//! The controllers and informers that take part in the hand-overs of a group.
 
 use std::sync::Arc;
 
@@ -9,15 +9,19 @@ use tokio::sync::watch;
 
 use super::shards::ShardSet;
 
-/// A controller that takes part in the hand-overs of a group.
+/// A controller, or an informer of a member's shards, that takes part in the hand-overs of a group.
 pub(crate) trait Participant: Send + Sync {
-    /// Resolves when the stores of the controller hold a consistent list of these shards, begun
+    /// Resolves when the stores of the participant hold a consistent list of these shards, begun
     /// after this call: every listed object in the listed version or a later one, and no other
     /// object of the shards from before the list. Failed requests are repeated.
     fn fill(&self, shards: ShardSet) -> BoxFuture<'static, ()>;
 
     /// Enqueues the keys of all objects of the shard.
-    fn enqueue(&self, shard: u8);
+    fn enqueue(&self, _shard: u8) {}
+
+    /// Takes note that this member does not hold the shard any more. A fill of the shard that is in
+    /// progress may end at once.
+    fn release(&self, _shard: u8) {}
 
     /// Resolves when the controller could work on shards: the informers that its reconciles wait
     /// for have synced. Other participants are ready at once.
@@ -28,7 +32,7 @@ pub(crate) trait Participant: Send + Sync {
 
 /// The participants of a group. Clones share them.
 #[derive(Clone, Default)]
-pub(super) struct Participants(Arc<Mutex<Joined>>);
+pub(crate) struct Participants(Arc<Mutex<Joined>>);
 
 #[derive(Default)]
 struct Joined {
@@ -37,6 +41,8 @@ struct Joined {
     last_number: u64,
     /// The number of announcements.
     announced: watch::Sender<usize>,
+    /// The shards that this member was ordered to fill, and that were not released since.
+    held: ShardSet,
 }
 
 #[derive(Clone)]
@@ -47,7 +53,7 @@ struct Present {
     left: watch::Receiver<()>,
 }
 
-/// The participation of a controller. It leaves the group when this is dropped.
+/// The participation of a controller or of an informer. It leaves the group when this is dropped.
 pub(crate) struct Participation {
     participants: Participants,
     number: u64,
@@ -72,26 +78,40 @@ impl Participants {
         Announcement(announced)
     }
 
-    pub(super) fn join(&self, participant: Arc<dyn Participant>) -> Participation {
+    /// Adds the participant that `create` returns for the shards that the member holds. `create`
+    /// must not run user code.
+    pub(crate) fn join(
+        &self,
+        create: impl FnOnce(ShardSet) -> Arc<dyn Participant>,
+    ) -> Participation {
         let (sender, left) = watch::channel(());
         let mut joined = self.0.lock();
         joined.last_number += 1;
         let number = joined.last_number;
+        let participant = create(joined.held);
         joined.present.push(Present { number, participant, left });
         drop(joined);
         Participation { participants: self.clone(), number, _left: sender }
     }
 
     /// Waits until all participants have filled these shards, except those that leave. Participants
-    /// that join before the end count as well.
-    pub(super) async fn fill(self, shards: ShardSet) {
-        let mut filled = 0;
-        loop {
-            let present = self.present();
-            let new: Vec<_> = present.iter().filter(|present| present.number > filled).collect();
-            let Some(newest) = new.last() else { return };
-            filled = newest.number;
-            join_all(new.into_iter().map(|present| present.fill(shards))).await;
+    /// that join before the end count as well. Shards that are released before the end do not.
+    pub(super) fn fill(&self, shards: ShardSet) -> impl Future<Output = ()> + Send + use<> {
+        let mut joined = self.0.lock();
+        joined.held = joined.held.or(shards);
+        drop(joined);
+        let participants = self.clone();
+        async move {
+            let mut filled = 0;
+            loop {
+                let (present, held) = participants.present();
+                let new: Vec<_> =
+                    present.iter().filter(|present| present.number > filled).collect();
+                let Some(newest) = new.last() else { return };
+                filled = newest.number;
+                let shards = shards.and(held);
+                join_all(new.into_iter().map(|present| present.fill(shards))).await;
+            }
         }
     }
 
@@ -103,7 +123,7 @@ impl Participants {
         loop {
             // Fails only if the sender is dropped, and `self` has one.
             let _ = announced.wait_for(|announced| *announced == 0).await;
-            let present = self.present();
+            let (present, _) = self.present();
             let new: Vec<_> = present.iter().filter(|present| present.number > ready).collect();
             let Some(newest) = new.last() else { return };
             ready = newest.number;
@@ -112,14 +132,23 @@ impl Participants {
     }
 
     pub(super) fn enqueue(&self, shard: u8) {
-        for Present { participant, .. } in self.present() {
+        for Present { participant, .. } in self.present().0 {
             participant.enqueue(shard);
         }
     }
 
-    /// Returns the participants in the order in which they have joined.
-    fn present(&self) -> Vec<Present> {
-        self.0.lock().present.clone()
+    /// Notifies all participants that the member does not hold the shard any more.
+    pub(super) fn release(&self, shard: u8) {
+        self.0.lock().held.remove(shard);
+        for Present { participant, .. } in self.present().0 {
+            participant.release(shard);
+        }
+    }
+
+    /// Returns the participants in the order in which they have joined, and the held shards.
+    fn present(&self) -> (Vec<Present>, ShardSet) {
+        let joined = self.0.lock();
+        (joined.present.clone(), joined.held)
     }
 }
 

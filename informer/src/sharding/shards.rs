@@ -33,7 +33,6 @@ impl ShardCount {
     }
 
     /// Returns the smallest hash of a shard, or 2⁶⁴ for the number after the last shard.
-    #[cfg(test)]
     pub(crate) fn first_hash(self, shard: u8) -> u128 {
         u128::from(shard) << (u64::BITS - self.0.ilog2())
     }
@@ -82,7 +81,6 @@ fn bit(shard: u8) -> u128 {
 }
 
 /// For the objects that an informer of a part of the shards has.
-#[cfg(test)]
 impl ShardSet {
     /// Returns the shards that are in this set or in the other one.
     pub(crate) fn or(self, other: Self) -> Self {

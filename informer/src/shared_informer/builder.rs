@@ -18,10 +18,10 @@ use super::source::{Availability, InformerSource};
 use super::worker::InformerQueue;
 use super::{Inner, SharedInformer};
 use crate::pointer::Pointer;
-#[cfg(all(test, feature = "leader-election"))]
+#[cfg(feature = "leader-election")]
 use crate::reflector::Decoding;
 use crate::reflector::{ReflectorBuilder, Scoped};
-#[cfg(all(test, feature = "leader-election"))]
+#[cfg(feature = "leader-election")]
 use crate::sharding::ShardPlan;
 use crate::util::in_flight::InFlight;
 
@@ -65,7 +65,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
     }
 
     /// Creates the builder of an informer of the selected shards of a group.
-    #[cfg(all(test, feature = "leader-election"))]
+    #[cfg(feature = "leader-election")]
     pub(crate) fn of_shards(plan: ShardPlan, decoding: Decoding<K>, keys: KeyFunc<K, M>) -> Self {
         Self::new(InformerSource::shards(plan, decoding), keys)
     }

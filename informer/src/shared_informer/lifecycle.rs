@@ -165,6 +165,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
     fn close(&self) -> bool {
         self.queue.close();
         self.distributor.close();
+        #[cfg(feature = "leader-election")]
+        self.feeder.leave_group();
         let closes = self.phase.send_replace(Phase::Over) != Phase::Over;
         for worker in self.working.lock().drain(..) {
             worker.abort();

@@ -12,6 +12,7 @@ use super::source::Feeder;
 use super::worker::InformerQueue;
 use crate::lister_watcher::RequestError;
 use crate::reflector::{ListedMeta, Reflector};
+use crate::sharding::Selection;
 
 /// A consistent list of the objects of an informer, or of one namespace of it.
 pub(crate) struct Snapshot {
@@ -61,6 +62,14 @@ impl Snapshot {
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
+    /// Returns the selection of an informer of a member's shards, or `None` for any other.
+    pub(crate) fn selection(&self) -> Option<Selection> {
+        match &self.inner.feeder {
+            Feeder::Shards(shards) => Some(shards.selection().clone()),
+            _ => None,
+        }
+    }
+
     /// Returns a function that lists the newest state of the objects that the informer must hold,
     /// beside the informer's own lists. Returns `None` if the objects come from a stream, have
     /// custom keys, or are in an in-order queue, which has no applied version. The function does
@@ -80,9 +89,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
                         Ok(Some(vec![Snapshot::of(reflector, None, &selects).await?]))
                     }
                     Some(Feeder::Parts(parts)) => parts.snapshots(&selects).await,
-                    #[cfg(all(test, feature = "leader-election"))]
-                    Some(Feeder::Shards(_)) => Ok(None),
-                    Some(Feeder::Stream(_)) | None => Ok(None),
+                    Some(Feeder::Shards(_) | Feeder::Stream(_)) | None => Ok(None),
                 }
             }
             .boxed()

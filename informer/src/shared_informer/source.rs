@@ -13,7 +13,7 @@ use super::stream::{Events, StreamFeeder};
 use crate::ReflectorError;
 use crate::lister_watcher::ListerWatcher;
 use crate::reflector::{Decoding, Reflector, ReflectorBuilder, Scoped, WatchStatus};
-#[cfg(all(test, feature = "leader-election"))]
+#[cfg(feature = "leader-election")]
 use crate::sharding::{ShardFeeder, ShardPlan};
 
 type Choose<K> = Box<dyn FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync>;
@@ -25,7 +25,7 @@ pub(super) enum InformerSource<K> {
     /// A reflector for each namespace.
     Parts(Plan, Decoding<K>, Choose<K>),
     /// A reflector of the selected shards.
-    #[cfg(all(test, feature = "leader-election"))]
+    #[cfg(feature = "leader-election")]
     Shards(ShardPlan, Decoding<K>, Choose<K>),
     /// A stream of the events of a kube watcher.
     #[cfg(feature = "runtime")]
@@ -41,7 +41,7 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
         Self::Parts(plan, decoding, Box::new(|reflector| reflector))
     }
 
-    #[cfg(all(test, feature = "leader-election"))]
+    #[cfg(feature = "leader-election")]
     pub(super) fn shards(plan: ShardPlan, decoding: Decoding<K>) -> Self {
         Self::Shards(plan, decoding, Box::new(|reflector| reflector))
     }
@@ -56,7 +56,7 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
                 let before = std::mem::replace(choose, Box::new(|reflector| reflector));
                 *choose = Box::new(move |reflector| choice(before(reflector)));
             }
-            #[cfg(all(test, feature = "leader-election"))]
+            #[cfg(feature = "leader-election")]
             Self::Shards(_, _, choose) => {
                 let before = std::mem::replace(choose, Box::new(|reflector| reflector));
                 *choose = Box::new(move |reflector| choice(before(reflector)));
@@ -69,7 +69,7 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
     /// Returns the cause of the removal of an object that may still exist.
     pub(super) fn removal_cause(&self) -> Cause {
         match self {
-            #[cfg(all(test, feature = "leader-election"))]
+            #[cfg(feature = "leader-election")]
             Self::Shards(..) => Cause::ShardMoved,
             _ => Cause::NamespaceRemoved,
         }
@@ -80,7 +80,7 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
         let (resource, namespace) = match self {
             Self::Lists(source, ..) => source.scope(),
             Self::Parts(plan, ..) => (plan.resource(), "several namespaces"),
-            #[cfg(all(test, feature = "leader-election"))]
+            #[cfg(feature = "leader-election")]
             Self::Shards(plan, ..) => plan.scope(),
             #[cfg(feature = "runtime")]
             Self::Stream(_) => ("", ""),
@@ -91,7 +91,7 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
     /// Returns whether the source cannot feed an in-order queue.
     pub(super) fn needs_queue_by_key(&self) -> bool {
         match self {
-            #[cfg(all(test, feature = "leader-election"))]
+            #[cfg(feature = "leader-election")]
             Self::Shards(..) => true,
             _ => false,
         }
@@ -116,7 +116,7 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
                 let parts = plan.into_parts(queue, name, decoding, choose, on_error, availability);
                 Feeder::Parts(Box::new(parts))
             }
-            #[cfg(all(test, feature = "leader-election"))]
+            #[cfg(feature = "leader-election")]
             Self::Shards(plan, decoding, choose) => {
                 let queue = queue.sharded().expect("the builder refuses an in-order queue");
                 let choose = |reflector| {
@@ -183,7 +183,7 @@ impl Availability {
 pub(super) enum Feeder<K> {
     Reflector(Box<Reflector<K>>),
     Parts(Box<Parts<K>>),
-    #[cfg(all(test, feature = "leader-election"))]
+    #[cfg(feature = "leader-election")]
     Shards(Box<ShardFeeder<K>>),
     #[cfg(feature = "runtime")]
     Stream(StreamFeeder<K>),
@@ -197,7 +197,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
                 let _closed = reflector.run().await;
             }
             Self::Parts(parts) => parts.run().await,
-            #[cfg(all(test, feature = "leader-election"))]
+            #[cfg(feature = "leader-election")]
             Self::Shards(shards) => shards.run().await,
             #[cfg(feature = "runtime")]
             Self::Stream(feeder) => feeder.run().await,
@@ -209,7 +209,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
         match self {
             Self::Reflector(reflector) => reflector.last_sync_resource_version(),
             Self::Parts(parts) => parts.last_version(),
-            #[cfg(all(test, feature = "leader-election"))]
+            #[cfg(feature = "leader-election")]
             Self::Shards(shards) => shards.last_version(),
             #[cfg(feature = "runtime")]
             Self::Stream(feeder) => feeder.last_version(),
@@ -220,10 +220,18 @@ impl<K: Send + Sync + 'static> Feeder<K> {
         match self {
             Self::Reflector(reflector) => reflector.watch_status(),
             Self::Parts(parts) => parts.watch_status(),
-            #[cfg(all(test, feature = "leader-election"))]
+            #[cfg(feature = "leader-election")]
             Self::Shards(shards) => shards.watch_status(),
             #[cfg(feature = "runtime")]
             Self::Stream(feeder) => feeder.watch_status(),
+        }
+    }
+
+    /// Leaves the group of an informer of a member's shards, so that hand-overs do not wait for it.
+    #[cfg(feature = "leader-election")]
+    pub(super) fn leave_group(&self) {
+        if let Self::Shards(shards) = self {
+            shards.leave();
         }
     }
 
@@ -241,7 +249,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
         match self {
             Self::Reflector(reflector) => reflector.upkeep(),
             Self::Parts(parts) => parts.upkeep(),
-            #[cfg(all(test, feature = "leader-election"))]
+            #[cfg(feature = "leader-election")]
             Self::Shards(shards) => shards.upkeep(),
             #[cfg(feature = "runtime")]
             Self::Stream(_) => None,
@@ -253,7 +261,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
         match self {
             Self::Reflector(reflector) => reflector.work().is_idle(),
             Self::Parts(parts) => parts.is_idle(),
-            #[cfg(all(test, feature = "leader-election"))]
+            #[cfg(feature = "leader-election")]
             Self::Shards(shards) => shards.is_idle(),
             #[cfg(feature = "runtime")]
             Self::Stream(feeder) => feeder.work().is_idle(),
@@ -265,7 +273,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
         match self {
             Self::Reflector(reflector) => reflector.work().wait_idle().await,
             Self::Parts(parts) => parts.wait_idle().await,
-            #[cfg(all(test, feature = "leader-election"))]
+            #[cfg(feature = "leader-election")]
             Self::Shards(shards) => shards.wait_idle().await,
             #[cfg(feature = "runtime")]
             Self::Stream(feeder) => feeder.work().wait_idle().await,

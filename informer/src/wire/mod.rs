@@ -27,7 +27,7 @@ pub(crate) use lines::Lines;
 pub(crate) use list::ListSplitter;
 #[cfg(feature = "compact")]
 pub(crate) use members::Members;
-#[cfg(all(test, feature = "leader-election"))]
+#[cfg(feature = "leader-election")]
 pub(crate) use object::uid;
 pub(crate) use object::{Head, ends_initial_events};
 pub(crate) use outline::Outline;

@@ -52,7 +52,7 @@ impl<'a> Head<'a> {
 }
 
 /// Returns the uid of a raw JSON object. A uid that is missing or not a string is empty.
-#[cfg(all(test, feature = "leader-election"))]
+#[cfg(feature = "leader-election")]
 pub(crate) fn uid(object: &[u8]) -> Result<Cow<'_, str>, WireError> {
     let Some(mut metadata) = member(object, "metadata")? else { return Ok(Cow::default()) };
     if !goes_to(&mut metadata, "uid")? {

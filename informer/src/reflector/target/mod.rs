@@ -9,7 +9,7 @@
 mod history;
 mod pieces;
 mod scope;
-#[cfg(all(test, feature = "leader-election"))]
+#[cfg(feature = "leader-election")]
 mod sharded;
 mod whole;
 
@@ -26,7 +26,7 @@ use futures_util::future::BoxFuture;
 
 pub(crate) use history::{Histories, History};
 pub(crate) use scope::{InScope, Scoped};
-#[cfg(all(test, feature = "leader-election"))]
+#[cfg(feature = "leader-election")]
 pub(crate) use sharded::Sharded;
 pub use whole::Plain;
 

@@ -93,7 +93,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Scoped<K> for DeltaFifo<K, M> {
         self.newest_is(object, |newest| have_same_uid(&store, newest, object))
     }
 
-    #[cfg(all(test, feature = "leader-election"))]
+    #[cfg(feature = "leader-election")]
     fn sharded(self: Arc<Self>) -> Option<Arc<dyn super::Sharded<K>>> {
         Some(self)
     }

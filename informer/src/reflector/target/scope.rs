@@ -45,7 +45,7 @@ pub(crate) trait Scoped<K>: Target<K> {
 
     /// Returns the queue as the target of a source whose shards are moved, or `None` if the queue
     /// does not support that, which is the default.
-    #[cfg(all(test, feature = "leader-election"))]
+    #[cfg(feature = "leader-election")]
     fn sharded(self: Arc<Self>) -> Option<Arc<dyn super::Sharded<K>>> {
         None
     }

@@ -6,6 +6,9 @@
 //! list alone is no condition: a watch without events shows it only by its next bookmark, up to a
 //! minute later. Each object is compared instead.
 //!
+//! An informer of the shards that its member holds takes part in the hand-overs of the group
+//! itself. It lists the objects of a shard after the claim, into its store, so nothing is compared.
+//!
 //! One case is left: an object that is created and deleted while the watch is behind by both events
 //! is neither in the list nor in the store, and may appear in the store for a moment afterwards.
 
@@ -27,7 +30,7 @@ use crate::ReflectorError;
 use crate::lister_watcher::RequestError;
 use crate::reflector::ListedMeta;
 use crate::runtime::watcher;
-use crate::sharding::{ObjectId, ShardSet};
+use crate::sharding::{ObjectId, Selection, ShardSet};
 use crate::shared_informer::{
     Availability, InformerError, Registration, Selects, SharedInformer, Snapshot, TakeSnapshots,
 };
@@ -80,6 +83,10 @@ impl Fills {
         changed: Arc<Notify>,
         terms: Terms,
     ) -> Result<(), RunnerError> {
+        if let Some(selection) = informer.selection() {
+            self.informers.push((terms, Arc::new(SelectionFill { selection, registration })));
+            return Ok(());
+        }
         let Some(snapshots) = informer.snapshots() else {
             let error = RunnerError::NotListable { informer: informer.title() };
             tracing::error!("{error}; the controller ends");
@@ -126,6 +133,39 @@ impl Fills {
         let counting = self.informers.iter().filter(|(terms, fill)| counts(terms, &**fill));
         let fills: Vec<_> = counting.map(|(_, fill)| fill.clone().fill(shards)).collect();
         join_all(fills).map(drop).boxed()
+    }
+}
+
+/// An informer of the shards that the member holds.
+struct SelectionFill<K: Send + Sync + 'static> {
+    selection: Selection,
+    registration: Registration<K>,
+}
+
+impl<K: Send + Sync + 'static> Fill for SelectionFill<K> {
+    /// Waits until the selection is complete. It has the shards already: the informer has joined
+    /// the group before the controller, so it gets each order first.
+    fn fill(self: Arc<Self>, _shards: ShardSet) -> BoxFuture<'static, ()> {
+        async move {
+            let filled = self.selection.filled();
+            self.synced().await;
+            filled.await;
+        }
+        .boxed()
+    }
+
+    fn synced(self: Arc<Self>) -> BoxFuture<'static, ()> {
+        async move {
+            if self.registration.wait_for_sync().await.is_err() {
+                // The handler was removed: the controller is ending, and leaves the group.
+                std::future::pending().await
+            }
+        }
+        .boxed()
+    }
+
+    fn has_synced(&self) -> bool {
+        self.registration.has_synced()
     }
 }
 

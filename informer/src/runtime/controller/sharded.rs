@@ -33,15 +33,18 @@ where
     /// next await. Retries and requeues of the shard come to nothing. The new owner reconciles
     /// every object of the shard.
     ///
-    /// Informers hold all objects, so that a reconciler can read any of them. Before it owns a
-    /// shard, the member lists the metadata of the objects of the controller and of everything
+    /// Informers hold all objects, so that a reconciler can read any of them, except those that
+    /// are built [for the shards](crate::SharedInformer::in_shards) of the member. Before it owns
+    /// a shard, the member lists the metadata of the objects of the controller and of everything
     /// that the controller watches, except kinds that are [optional](Self::optional) and refused,
-    /// and waits until the stores hold what was listed. A reconcile at a new owner therefore sees
-    /// the last write of the former owner. The replica joins the group when the
-    /// informers that reconciles wait for have synced. So poll the stream while the group runs: the
-    /// replica joins no group with a controller that is not polled. An object that
-    /// cannot be decoded delays the first reconciles until the watch shows a later version, for a
-    /// minute or two.
+    /// and waits until the stores hold what was listed. (An informer for the shards lists the
+    /// objects themselves.) A reconcile at a new owner therefore sees the last write of the former
+    /// owner. An object that cannot be decoded delays the first reconciles until the watch shows a
+    /// later version, for a minute or two.
+    ///
+    /// The replica joins the group when the informers that reconciles wait for have synced. So
+    /// poll the stream while the group runs: the replica does not join the group while one of its
+    /// controllers is not polled.
     ///
     /// [`on_deleted`](Self::on_deleted) is not called for an object that is deleted while no
     /// member owns its shard, and may be called by both members or by none if the object is

@@ -359,6 +359,12 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         }
     }
 
+    /// Returns whether the member holds a shard by its claim: it fills, owns, drains or releases
+    /// the shard.
+    pub(crate) fn holds(&self, shard: u8) -> bool {
+        !matches!(self.shards[usize::from(shard)].state, ShardState::Foreign | ShardState::Claiming)
+    }
+
     /// Returns whether work of any shard may be in progress.
     pub(crate) fn is_working(&self) -> bool {
         self.shards.iter().any(|shard| shard.is_working)

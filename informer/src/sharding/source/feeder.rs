@@ -22,12 +22,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo::WaitError;
+use deltafifo::locks::Mutex;
 use tokio::time::sleep;
 
 use super::filter::Filter;
 use super::{Selection, ShardPlan, Wanted};
 use crate::reflector::{Backoff, Reflector, ReflectorBuilder, Sharded, Threads, WatchStatus};
 use crate::sharding::ObjectId;
+use crate::sharding::participants::Participation;
 use crate::sharding::shards::ShardSet;
 use crate::util::sleep::with_catching_waker;
 
@@ -40,6 +42,8 @@ pub(crate) struct ShardFeeder<K> {
     backoff: Backoff,
     /// The threads that remove objects.
     threads: Threads,
+    /// The participation of the informer in the hand-overs of its group.
+    participation: Mutex<Option<Participation>>,
 }
 
 /// The shards of the objects that the queue and the store have.
@@ -59,11 +63,25 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
         plan: ShardPlan,
         queue: Arc<dyn Sharded<K>>,
         reflector: ReflectorBuilder<K>,
+        participation: Participation,
     ) -> Self {
-        let ShardPlan { selection, filter } = plan;
+        let ShardPlan { selection, filter, .. } = plan;
         let backoff = reflector.options().backoff();
         let (reflector, threads) = (reflector.build(), Threads::default());
-        Self { selection, filter, queue, reflector, backoff, threads }
+        let participation = Mutex::new(Some(participation));
+        Self { selection, filter, queue, reflector, backoff, threads, participation }
+    }
+
+    /// Returns the selected shards, which the group changes.
+    #[cfg(feature = "runtime")]
+    pub(crate) fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
+    /// Leaves the group. Hand-overs do not wait for the informer from here on.
+    pub(crate) fn leave(&self) {
+        let participation = self.participation.lock().take();
+        drop(participation);
     }
 
     /// Feeds the queue until it is closed.

@@ -12,9 +12,13 @@ mod tests;
 use std::sync::Arc;
 
 use deltafifo::{KeyFunc, Meta};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
+use super::group::ShardGroup;
 use super::hash::ShardBy;
+use super::participants::{Participant, Participants};
 use super::shards::{ShardCount, ShardSet};
 use crate::lister_watcher::KubeListerWatcher;
 use crate::reflector::{Decodable, Decoding, ReflectorBuilder, Sharded};
@@ -50,27 +54,24 @@ impl Selection {
         Self { by, count, wanted: Arc::default(), complete: Arc::default() }
     }
 
-    /// Replaces the selection. The returned future resolves when the store of the informer has a
-    /// consistent list of each shard that this call has added, begun after the call: every listed
-    /// object in the listed version or a later one, and no other object of the shard from before
-    /// the list. It also has no objects of other shards then. If the selection is replaced again,
-    /// the future resolves when the later selection is complete.
-    ///
-    /// Objects that leave the store because their shard was removed from the selection are not
-    /// deleted: handlers are notified with
-    /// [`Cause::ShardMoved`](crate::shared_informer::Cause::ShardMoved). A failed list is reported
-    /// to the error handler of the informer, and is repeated.
-    pub(crate) fn replace(
-        &self,
-        shards: ShardSet,
-    ) -> impl Future<Output = ()> + Send + 'static + use<> {
-        let mut number = 0;
+    /// Replaces the selected shards by those that `change` returns for them.
+    fn change(&self, change: impl FnOnce(ShardSet) -> ShardSet) {
         self.wanted.send_modify(|wanted| {
+            let shards = change(wanted.shards);
             wanted.number += 1;
             wanted.fresh = wanted.fresh.or(shards.without(wanted.shards)).and(shards);
             wanted.shards = shards;
-            number = wanted.number;
         });
+    }
+
+    /// Returns a future that resolves when the store of the informer has a consistent list of each
+    /// selected shard, begun after the shard was selected: every listed object in the listed
+    /// version or a later one, and no other object of the shard from before the list. It also has
+    /// no objects of other shards then. If the selection changes before, the future resolves when
+    /// the later selection is complete. A failed list is reported to the error handler of the
+    /// informer, and is repeated.
+    pub(crate) fn filled(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        let number = self.wanted.borrow().number;
         let mut complete = self.complete.subscribe();
         let sender = Arc::clone(&self.complete);
         async move {
@@ -93,13 +94,35 @@ impl Selection {
     }
 }
 
+/// The objects of an informer are those of the shards that its member holds.
+impl Participant for Selection {
+    fn fill(&self, shards: ShardSet) -> BoxFuture<'static, ()> {
+        self.change(|held| held.or(shards));
+        self.filled().boxed()
+    }
+
+    /// Removes the shard. Without this, objects that the store still has when the shard is claimed
+    /// again would count as filled.
+    fn release(&self, shard: u8) {
+        self.change(|held| held.without(ShardSet::from_iter([shard])));
+    }
+}
+
 /// The source of an informer of selected shards that is not built yet.
 pub(crate) struct ShardPlan {
     selection: Selection,
     filter: Arc<Filter>,
+    participants: Participants,
 }
 
 impl ShardPlan {
+    /// Creates the source of an informer with this selection. From its build until it ends, the
+    /// selection is that of the participants.
+    fn new(selection: Selection, source: KubeListerWatcher, participants: Participants) -> Self {
+        let filter = Arc::new(Filter::new(source, selection.by, selection.count));
+        Self { selection, filter, participants }
+    }
+
     /// Returns the resource and the namespace, in the form of [`ListerWatcher::scope`].
     pub(crate) fn scope(&self) -> (&str, &str) {
         self.filter.scope()
@@ -114,7 +137,12 @@ impl ShardPlan {
     ) -> ShardFeeder<K> {
         let source = Box::new(Arc::clone(&self.filter));
         let reflector = choose(ReflectorBuilder::new(source, queue.clone(), decoding));
-        ShardFeeder::new(self, queue, reflector)
+        let selection = self.selection.clone();
+        let participation = self.participants.join(|held| {
+            selection.change(|_| held);
+            Arc::new(selection)
+        });
+        ShardFeeder::new(self, queue, reflector, participation)
     }
 }
 
@@ -122,16 +150,104 @@ impl<K: Decodable> SharedInformer<K>
 where
     KubeMeta: Meta<K>,
 {
-    /// Returns a builder of an informer of the objects of `source` that are in the selected shards.
-    /// The selection is that of a group of replicas, which each select other shards.
+    /// Returns a builder of an informer that contains only the objects of `source` in the shards
+    /// that this member of `group` holds: those that it owns, those that it has claimed and lists,
+    /// and those whose work it ends before it releases them. So the replicas share the memory, and
+    /// the work of decoding. Run a [sharded](crate::Controller::sharded) controller over it:
     ///
-    /// The queue is by key: [`build`](SharedInformerBuilder::build) refuses an in-order queue.
-    pub(crate) fn in_shards(
-        selection: &Selection,
+    /// ```no_run
+    /// use std::{convert::Infallible, sync::Arc};
+    /// use deltafifo_informer::runtime::{Controller, controller::Action};
+    /// use deltafifo_informer::sharding::ShardGroup;
+    /// use deltafifo_informer::{KubeListerWatcher, SharedInformer};
+    /// use futures_util::StreamExt;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    ///
+    /// # async fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let group = ShardGroup::builder(client.clone(), "shop", "counter")
+    ///     .identity(std::env::var("POD_NAME")?)
+    ///     .build()?;
+    /// let source = KubeListerWatcher::new::<ConfigMap>(client, &(), None);
+    /// let maps = SharedInformer::<ConfigMap>::in_shards(&group, source).build()?;
+    /// let running = tokio::spawn({
+    ///     let maps = maps.clone();
+    ///     async move { maps.run().await }
+    /// });
+    /// let member = tokio::spawn(group.run_until(async { drop(tokio::signal::ctrl_c().await) }));
+    /// let controller = Controller::from_informer(&maps)
+    ///     .sharded(&group)
+    ///     .run(
+    ///         |_map, _| async { Ok::<_, Infallible>(Action::await_change()) },
+    ///         |_, _, _| Action::await_change(),
+    ///         Arc::new(()),
+    ///     )
+    ///     .for_each(|_| async {});
+    /// tokio::select! {
+    ///     ended = member => ended??,
+    ///     () = controller => {}
+    /// }
+    /// maps.stop().await;
+    /// # drop(running);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The informer takes part in the hand-overs of the group from [its
+    /// build](SharedInformerBuilder::build) until it ends. The member owns a shard that it has
+    /// claimed only when all of these informers have its objects, from a consistent list that began
+    /// after the claim. So run the informer: without that, the member owns nothing. If a list
+    /// fails, the error handler gets the error, and the list is repeated, even if the server does
+    /// not have the kind. So do not use this informer for an
+    /// [optional](crate::Controller::optional) relation.
+    ///
+    /// When the member has released a shard, or has lost it, the objects of the shard leave the
+    /// store. They are not deleted: handlers are notified with
+    /// [`Cause::ShardMoved`](crate::shared_informer::Cause::ShardMoved), and a controller neither
+    /// reconciles nor calls [`on_deleted`](crate::Controller::on_deleted). If the member loses its
+    /// Lease, or the run of its group ends, the store becomes empty. While the member holds no
+    /// shard, the informer sends no requests, and has synced with nothing.
+    ///
+    /// # Requests
+    ///
+    /// A server that shards (KEP-5866, the feature gate `ShardedListAndWatch`, alpha in Kubernetes
+    /// 1.36) is asked for the objects of these shards, if the group shards
+    /// [by uid or by namespace](crate::sharding::ShardBy). Any other server ignores the question
+    /// and sends all objects. Therefore each object is also checked here, in its JSON text. Objects
+    /// of other shards are dropped before they are decoded.
+    ///
+    /// Shards that are added are listed: alone by a server that shards, otherwise all objects are
+    /// received, and those of the added shards are decoded. Shards that leave cost no list. After
+    /// each change a new watch continues where the last one ended.
+    ///
+    /// # Related objects
+    ///
+    /// A reconciler finds only the objects of its member's shards in the store. For objects that it
+    /// reads, and for [owned](crate::Controller::owns_informer) and
+    /// [watched](crate::Controller::watches_informer) objects, use an informer of all objects. An
+    /// informer of shards is right for them only if each of these objects is in the shard of the
+    /// main object: with [`ShardBy::Namespace`](crate::sharding::ShardBy::Namespace), if the two
+    /// are in one namespace; with [`ShardBy::Key`](crate::sharding::ShardBy::Key), if they also
+    /// have the same name.
+    ///
+    /// # Errors
+    ///
+    /// The queue is by key: [`build`](SharedInformerBuilder::build) refuses [an in-order
+    /// queue](SharedInformerBuilder::in_order). With `ShardBy::Namespace`, a list or a watch of
+    /// cluster-scoped objects fails.
+    pub fn in_shards(
+        group: &ShardGroup,
         source: KubeListerWatcher,
     ) -> SharedInformerBuilder<K, KubeMeta> {
-        let filter = Arc::new(Filter::new(source, selection.by, selection.count));
-        let plan = ShardPlan { selection: selection.clone(), filter };
+        let selection = Selection::new(group.by(), group.count());
+        Self::selecting(selection, source, group.participants().clone())
+    }
+
+    fn selecting(
+        selection: Selection,
+        source: KubeListerWatcher,
+        participants: Participants,
+    ) -> SharedInformerBuilder<K, KubeMeta> {
+        let plan = ShardPlan::new(selection, source, participants);
         let keys = KeyFunc::meta_namespace(KubeMeta);
         SharedInformerBuilder::of_shards(plan, Box::new(K::decoder), keys)
     }

@@ -8,3 +8,5 @@ mod histories;
 mod joining;
 mod members;
 mod rig;
+#[cfg(feature = "runtime")]
+mod split;

@@ -1,235 +1,24 @@
 //! Tests of informers of selected shards, over servers that shard, that do not, and that shard
 //! lists only.
 
-use std::collections::BTreeSet;
+mod rig;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use deltafifo::locks::Mutex;
-use deltafifo_testkit::{
-    After, ApiServer, Fault, Request, Resource, ShardSelectors, Verb, WatchLists, status,
-};
+use deltafifo_testkit::{After, ApiServer, Fault, Request, Resource, ShardSelectors, Verb, status};
 use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::timeout;
 
 use super::Selection;
 use crate::lister_watcher::KubeListerWatcher;
-use crate::sharding::ObjectId;
 use crate::sharding::hash::ShardBy;
-use crate::sharding::shards::{ShardCount, ShardSet};
-use crate::shared_informer::{
-    Buffer, BuildError, Cause, HandlerOptions, Notification, SharedInformer, Subscription,
-};
-
-const SERVERS: [ShardSelectors; 3] =
-    [ShardSelectors::Ignored, ShardSelectors::Honoured, ShardSelectors::HonouredInLists];
-const PROPERTIES: [ShardBy; 3] = [ShardBy::Key, ShardBy::Uid, ShardBy::Namespace];
-/// Longer than any backoff.
-const LONG: Duration = Duration::from_secs(600);
-
-/// An informer of selected shards of four, and its server.
-struct Rig {
-    server: ApiServer,
-    by: ShardBy,
-    selection: Selection,
-    informer: SharedInformer<ConfigMap>,
-    changes: Subscription<ConfigMap>,
-    /// The number of objects that were decoded.
-    decoded: Arc<AtomicUsize>,
-    errors: Arc<Mutex<Vec<String>>>,
-}
-
-fn four() -> ShardCount {
-    ShardCount::new(4).unwrap()
-}
-
-fn set(shards: &[u8]) -> ShardSet {
-    shards.iter().copied().collect()
-}
-
-/// Returns the shard of an object.
-fn shard_of(by: ShardBy, object: &Value) -> u8 {
-    let field = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
-    let id = ObjectId { namespace: field("namespace"), name: field("name"), uid: field("uid") };
-    by.shard_of(id, four())
-}
-
-fn name_of(number: usize) -> (String, String) {
-    // Their hashes are in all four shards.
-    let namespace = ["shop", "kube-system", "mail", "foobar", "green"][number % 5];
-    (namespace.to_owned(), format!("m{number}"))
-}
-
-impl Rig {
-    /// Creates a server with `objects` objects, and an informer that runs.
-    fn new(by: ShardBy, shard_selectors: ShardSelectors, objects: usize) -> Self {
-        let server = ApiServer::builder()
-            .resource(Resource::config_maps())
-            .shard_selectors(shard_selectors)
-            .watch_lists(WatchLists::Served)
-            .build();
-        let (decoded, errors) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<Vec<_>>>::default());
-        let (counter, log) = (Arc::clone(&decoded), Arc::clone(&errors));
-        let selection = Selection::new(by, four());
-        let maps = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
-        let informer = SharedInformer::<ConfigMap>::in_shards(&selection, maps)
-            // Each decoded object is transformed once.
-            .transform(move |object| {
-                counter.fetch_add(1, Ordering::Relaxed);
-                Ok(object)
-            })
-            .on_error(move |error| log.lock().push(error.to_string()))
-            .reflector(|reflector| reflector.page_size(7))
-            .build()
-            .unwrap();
-        // The handler is notified of each change.
-        let options = HandlerOptions::new().buffer(Buffer::HoldBack(100_000));
-        let changes = informer.subscribe(options).unwrap();
-        let rig = Self { server, by, selection, informer, changes, decoded, errors };
-        for number in 0..objects {
-            rig.apply(number);
-        }
-        rig
-    }
-
-    fn run(&self) {
-        let informer = self.informer.clone();
-        tokio::spawn(async move { informer.run().await });
-    }
-
-    /// Creates a running informer.
-    fn running(by: ShardBy, shard_selectors: ShardSelectors, objects: usize) -> Self {
-        let rig = Self::new(by, shard_selectors, objects);
-        rig.run();
-        rig
-    }
-
-    /// Creates or changes an object. Returns its version.
-    fn apply(&self, number: usize) -> u64 {
-        static VALUES: AtomicUsize = AtomicUsize::new(0);
-        let value = VALUES.fetch_add(1, Ordering::Relaxed).to_string();
-        let (namespace, name) = name_of(number);
-        let metadata = json!({ "namespace": namespace, "name": name });
-        let data = json!({ "value": value });
-        self.server
-            .apply(json!({
-                "kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata, "data": data
-            }))
-            .unwrap()
-    }
-
-    fn delete(&self, number: usize) -> u64 {
-        let (namespace, name) = name_of(number);
-        self.server.delete(&Resource::config_maps(), &namespace, &name).unwrap()
-    }
-
-    fn object(&self, number: usize) -> Option<Value> {
-        let (namespace, name) = name_of(number);
-        self.server.get(&Resource::config_maps(), &namespace, &name)
-    }
-
-    /// Returns the numbers of the server's first 200 objects that are in these shards.
-    fn in_shards(&self, shards: &[u8]) -> Vec<usize> {
-        let is_in = |number: &usize| {
-            self.object(*number).is_some_and(|object| shards.contains(&shard_of(self.by, &object)))
-        };
-        (0..200).filter(is_in).collect()
-    }
-
-    async fn select(&self, shards: &[u8]) {
-        let selected = self.selection.replace(set(shards));
-        timeout(LONG, selected).await.expect("the selection is complete");
-    }
-
-    /// Asserts that the store has exactly the objects of these shards, in their newest versions.
-    fn assert_contents(&self, shards: &[u8]) {
-        let of = |object: &Value| {
-            let field = |name: &str| object["metadata"][name].as_str().unwrap().to_owned();
-            (format!("{}/{}", field("namespace"), field("name")), field("resourceVersion"))
-        };
-        let expected: BTreeSet<_> =
-            self.in_shards(shards).into_iter().map(|n| of(&self.object(n).unwrap())).collect();
-        let mut found = BTreeSet::new();
-        self.informer.store().for_each(|map| {
-            found.insert(of(&serde_json::to_value(&**map).unwrap()));
-        });
-        assert_eq!(found, expected, "{:?}, shards {shards:?}", self.by);
-    }
-
-    /// Waits until the store has everything up to `version`.
-    async fn applied(&self, version: u64) {
-        self.server.wait_for_watchers(1).await;
-        self.server.bookmark(&Resource::config_maps());
-        let version = version.to_string();
-        let store = self.informer.store();
-        let applied = timeout(LONG, store.wait_for_resource_version_async(&version)).await;
-        applied.expect("the version is applied").unwrap();
-    }
-
-    /// Waits for an error. The next attempt follows much later.
-    async fn failed(&self) {
-        while self.errors.lock().is_empty() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    }
-
-    /// Drops the requests, notifications and counts so far.
-    fn forget(&mut self) {
-        self.server.forget_requests();
-        self.notified();
-        self.decoded();
-    }
-
-    fn decoded(&self) -> usize {
-        self.decoded.swap(0, Ordering::Relaxed)
-    }
-
-    /// Returns the lists and watches since the last call.
-    fn requests(&self) -> (Vec<Request>, Vec<Request>) {
-        let requests = self.server.requests();
-        self.server.forget_requests();
-        requests.into_iter().partition(|request| request.verb() == Verb::List)
-    }
-
-    /// Returns the notifications that are ready, in their [short form](brief).
-    fn notified(&mut self) -> Vec<String> {
-        let mut notified = Vec::new();
-        while let Some(Some(next)) = self.changes.next().now_or_never() {
-            notified.push(brief(&next));
-        }
-        notified
-    }
-}
-
-/// Returns the short form of a notification: `Relist +m1`, `Watch *m1`, `ShardMoved -m1`.
-fn brief(notification: &Notification<ConfigMap>) -> String {
-    let (cause, sign, map) = match notification {
-        Notification::Added { new, cause, .. } => (cause, '+', new),
-        Notification::Updated { new, cause, .. } => (cause, '*', new),
-        Notification::Deleted { old, cause, .. } => (cause, '-', old),
-        Notification::ResyncBegins | Notification::ResyncEnds => panic!("no change was dropped"),
-    };
-    format!("{cause:?} {sign}{}", map.metadata.name.as_ref().unwrap())
-}
-
-fn selector(request: &Request) -> Option<&str> {
-    request.parameter("shardSelector")
-}
-
-/// Returns the notifications of objects with these numbers.
-fn all(change: &str, numbers: &[usize]) -> BTreeSet<String> {
-    numbers.iter().map(|number| format!("{change}m{number}")).collect()
-}
-
-fn sorted(changes: Vec<String>) -> BTreeSet<String> {
-    let count = changes.len();
-    let sorted: BTreeSet<_> = changes.into_iter().collect();
-    assert_eq!(sorted.len(), count, "no change is notified twice");
-    sorted
-}
+use crate::shared_informer::{Buffer, BuildError, Cause, HandlerOptions};
+use rig::{LONG, PROPERTIES, Rig, SERVERS, all, brief, four, selecting, selector, set, sorted};
 
 #[tokio::test(start_paused = true)]
 async fn store_has_the_objects_of_the_selected_shards_and_no_others() {
@@ -578,7 +367,7 @@ async fn cluster_scoped_objects_cannot_be_sharded_by_namespace() {
     let log = Arc::clone(&errors);
     let selection = Selection::new(ShardBy::Namespace, four());
     let nodes = KubeListerWatcher::new::<Node>(server.client(), &(), None);
-    let informer = SharedInformer::<Node>::in_shards(&selection, nodes)
+    let informer = selecting::<Node>(&selection, nodes)
         .on_error(move |error| log.lock().push(error.to_string()))
         .build()
         .unwrap();
@@ -598,7 +387,7 @@ fn in_order_queue_is_refused() {
     let _entered = runtime.enter();
     let maps = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
     let selection = Selection::new(ShardBy::Key, four());
-    let informer = SharedInformer::<ConfigMap>::in_shards(&selection, maps).in_order().build();
+    let informer = selecting::<ConfigMap>(&selection, maps).in_order().build();
     assert!(matches!(informer, Err(BuildError::InOrder)));
     assert_ne!(Cause::ShardMoved, Cause::NamespaceRemoved);
 }
@@ -635,4 +424,31 @@ async fn move_of_a_shard_causes_no_reconcile_and_no_call_of_on_deleted() {
     tokio::time::sleep(LONG).await;
     assert_eq!(calls(), (0, 1), "a deletion in a shard of the member");
     running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn expired_pages_and_an_expired_watch_do_not_spoil_the_list_of_an_added_shard() {
+    for by in PROPERTIES {
+        let mut rig = Rig::running(by, ShardSelectors::Ignored, 60);
+        rig.select(&[0]).await;
+        rig.server.wait_for_watchers(1).await;
+        rig.notified();
+        let is_late = |request: &Request| request.continue_token().is_some();
+        let expired = || Fault::status(status::expired("too old")).times(1);
+        rig.server.fault(expired().on(Verb::List).when(is_late));
+        rig.server.fault(expired().on(Verb::Watch));
+        let (gone, changed) = (rig.in_shards(&[0])[0], rig.in_shards(&[1])[0]);
+        let selected = rig.selection.replace(set(&[0, 1]));
+        timeout(LONG, rig.server.wait_for_request(is_late)).await.unwrap();
+        rig.delete(gone);
+        rig.apply(changed);
+        timeout(LONG, selected).await.unwrap();
+        rig.server.wait_for_watchers(1).await;
+        let version = rig.apply(changed);
+        rig.applied(version).await;
+        rig.assert_contents(&[0, 1]);
+        let notified = rig.notified();
+        let deleted = notified.iter().filter(|change| change.contains('-'));
+        assert!(deleted.eq([&format!("Relist -m{gone}")]), "{by:?}: {notified:?}");
+    }
 }

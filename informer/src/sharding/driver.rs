@@ -346,9 +346,10 @@ impl<'g> Member<'g> {
         }
     }
 
-    /// Begins to fill the shards that wait for it, unless a fill is in progress.
+    /// Begins to fill the shards that wait for it, unless a fill is in progress. Waits for the
+    /// answers to claims, which come soon, so that one list serves all of them.
     fn begin_fill(&mut self) {
-        if self.fill.is_none() && !self.unfilled.is_empty() {
+        if self.fill.is_none() && !self.unfilled.is_empty() && !self.protocol.is_claiming() {
             let orders = std::mem::take(&mut self.unfilled);
             let shards = orders.iter().map(|(shard, _)| *shard).collect();
             let filled = self.context.participants.fill(shards).boxed();

@@ -359,6 +359,11 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         }
     }
 
+    /// Returns whether a claim is in flight.
+    pub(crate) fn is_claiming(&self) -> bool {
+        self.shards.iter().any(|shard| matches!(shard.state, ShardState::Claiming))
+    }
+
     /// Returns whether the member holds a shard by its claim: it fills, owns, drains or releases
     /// the shard.
     pub(crate) fn holds(&self, shard: u8) -> bool {

@@ -11,6 +11,7 @@ use deltafifo::locks::Mutex;
 use futures_util::future::{BoxFuture, ready};
 use futures_util::stream::StreamExt;
 
+use super::spread::{LargeShard, Spread};
 use crate::lister_watcher::{
     EventType, KubeListerWatcher, ListRequest, ListStream, Listed, ListerWatcher, ObjectLimit,
     RawEvent, RequestError, TooLarge, WatchRequest, WatchStream, is_point_in_time,
@@ -35,6 +36,7 @@ pub(super) struct Filter {
     by: ShardBy,
     count: ShardCount,
     selected: Mutex<Arc<Selected>>,
+    spread: Mutex<Spread>,
 }
 
 #[derive(Clone, Default)]
@@ -48,7 +50,8 @@ struct Selected {
 impl Filter {
     pub(super) fn new(source: KubeListerWatcher, by: ShardBy, count: ShardCount) -> Self {
         let selected = Selected { floors: vec![None; count.get()], ..Selected::default() };
-        Self { source, by, count, selected: Mutex::new(Arc::new(selected)) }
+        let (selected, spread) = (Mutex::new(Arc::new(selected)), Mutex::new(Spread::new(count)));
+        Self { source, by, count, selected, spread }
     }
 
     /// Selects the shards of later requests.
@@ -75,6 +78,22 @@ impl Filter {
             for floor in &mut Arc::make_mut(&mut *selected).floors {
                 floor.take_if(|floor| is_above(floor));
             }
+        }
+    }
+
+    /// Logs once that one of these shards has far more objects than others. They are listed.
+    pub(super) fn warn_of_large_shard(&self, shards: ShardSet) {
+        let large = self.spread.lock().large(shards).filter(|_| self.by == ShardBy::Namespace);
+        if let Some(LargeShard { shard, objects, all }) = large {
+            tracing::warn!(
+                resource = self.source.scope().0,
+                shard,
+                objects,
+                all,
+                "one shard has far more objects than others, so members have unequal shares of the \
+                 work; namespaces with similar names are in few shards: use ShardBy::Key unless the \
+                 objects of a namespace must stay together"
+            );
         }
     }
 
@@ -123,8 +142,11 @@ impl Filter {
             }
             Ok(Listed::Items(items)) => {
                 let mut kept = Vec::with_capacity(items.len());
+                let mut spread = self.spread.lock();
                 for item in items {
-                    if selected.shards.contains(self.read(&item)?.0) {
+                    let (shard, _) = self.read(&item)?;
+                    if selected.shards.contains(shard) {
+                        spread.count(shard);
                         kept.push(item);
                     }
                 }
@@ -213,6 +235,9 @@ impl ListerWatcher for Arc<Filter> {
     ) -> BoxFuture<'_, Result<ListStream, RequestError>> {
         Box::pin(async move {
             let (source, selected) = self.of_request();
+            if request.continue_token.is_none() {
+                self.spread.lock().begin(selected.shards);
+            }
             let list = source.list_within(request, limit).await?;
             let filter = Arc::clone(self);
             Ok(list.map(move |listed| filter.filter_list(&selected, listed)).boxed())

@@ -365,6 +365,14 @@ async fn each_object_is_held_and_reconciled_by_the_owner_of_its_shard_alone() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn one_list_fills_all_shards_that_are_claimed_at_a_time() {
+    let world = World::new(ShardBy::Key, ShardSelectors::Ignored);
+    let a = Worker::<ConfigMap>::start(&world, "a");
+    a.replica.owns(16).await;
+    assert_eq!(world.requests(Verb::List).len(), 1);
+}
+
 /// Without a release, the member would still have the objects from before, and would own the shard
 /// without another list.
 #[tokio::test(start_paused = true)]

@@ -5,8 +5,8 @@ use kube::api::DynamicObject;
 use kube::runtime::reflector::ObjectRef;
 
 /// An error item of a controller's stream (kube's `Error`). Only [`RunnerError::Stopped`],
-/// [`RunnerError::NotCompact`], [`RunnerError::LedAndSharded`] and [`RunnerError::NotListable`] end
-/// the stream.
+/// [`RunnerError::NotCompact`], [`RunnerError::LedAndSharded`], [`RunnerError::NotListable`] and
+/// [`RunnerError::NotSharded`] end the stream.
 #[derive(Debug, thiserror::Error)]
 pub enum Error<ReconcilerErr: 'static, QueueErr: 'static> {
     /// The object was not found because the controller is built over an informer with [custom
@@ -107,6 +107,16 @@ pub enum RunnerError {
         "sharded controller cannot compare {informer} with a list, so nothing is reconciled: build that informer from a lister-watcher, with the default keys and queue"
     )]
     NotListable {
+        /// The title of the informer.
+        informer: String,
+    },
+    /// An informer of a controller that is not sharded contains only the objects of some shards
+    /// (`SharedInformer::in_shards`). While a shard moves, two replicas may have its objects, so
+    /// both would reconcile them. The stream ends with this error.
+    #[error(
+        "controller is not sharded, but {informer} contains only the objects of some shards, so nothing is reconciled: call `sharded` with the group of that informer"
+    )]
+    NotSharded {
         /// The title of the informer.
         informer: String,
     },

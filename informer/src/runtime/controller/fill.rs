@@ -158,7 +158,7 @@ impl<K: Send + Sync + 'static> Fill for SelectionFill<K> {
         async move {
             if self.registration.wait_for_sync().await.is_err() {
                 // The handler was removed: the controller is ending, and leaves the group.
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         }
         .boxed()

@@ -6,10 +6,10 @@ use futures_util::future::Either;
 #[cfg(feature = "leader-election")]
 pub(super) use super::fill::Fills;
 #[cfg(feature = "leader-election")]
-pub(super) use super::sharded::Sharding;
+pub(super) use super::sharded::{Sharding, is_in_shards};
 #[cfg(not(feature = "leader-election"))]
 pub(super) use super::unsharded::{
-    Announcement, Fills, Participation, PausedPermit, Permit, Sharding,
+    Announcement, Fills, Participation, PausedPermit, Permit, Sharding, is_in_shards,
 };
 #[cfg(feature = "leader-election")]
 pub(super) use crate::sharding::{Announcement, Participation, PausedPermit, Permit};

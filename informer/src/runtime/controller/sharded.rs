@@ -16,6 +16,7 @@ use super::source::Failure;
 use super::start::Started;
 use super::stored::for_each_stored;
 use crate::KubeMeta;
+use crate::SharedInformer;
 use crate::runtime::form::Form;
 use crate::sharding::{ObjectId, Participant, Permit, ShardBy, ShardGroup, ShardSet};
 
@@ -83,6 +84,13 @@ where
         self.sharding = Some(Sharding(group.clone()));
         self
     }
+}
+
+/// Returns whether the informer contains only the objects of some shards.
+pub(super) fn is_in_shards<K: Send + Sync + 'static, M: Meta<K>>(
+    informer: &SharedInformer<K, M>,
+) -> bool {
+    informer.selection().is_some()
 }
 
 /// The group whose shards a controller reconciles.

@@ -13,6 +13,7 @@ use kube::{Api, Resource};
 use tokio::sync::{Notify, mpsc};
 
 use super::error::RunnerError;
+use super::permitted::is_in_shards;
 use super::schedule::{Schedule, priority};
 use super::start::{Started, Terms};
 use crate::KubeMeta;
@@ -174,7 +175,8 @@ pub(super) enum InformerOwner {
 ///
 /// # Errors
 /// [`RunnerError::Stopped`] if the informer has stopped. [`RunnerError::NotListable`] if the
-/// controller is sharded, and the informer has nothing to list.
+/// controller is sharded, and the informer has nothing to list. [`RunnerError::NotSharded`] if the
+/// controller is not sharded, and the informer is.
 pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     informer: &SharedInformer<K, M>,
     owner: InformerOwner,
@@ -182,6 +184,11 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     started: &mut Started,
     mut deliver: impl FnMut(Notification<K>, &Schedule, &mut FirstPanic) + Send + 'static,
 ) -> Result<(), RunnerError> {
+    if started.fills.is_none() && is_in_shards(informer) {
+        let error = RunnerError::NotSharded { informer: informer.title() };
+        tracing::error!("{error}; the controller ends");
+        return Err(error);
+    }
     let schedule = Arc::clone(&started.schedule);
     let changed = started.fills.is_some().then(Arc::<Notify>::default);
     let options = HandlerOptions::new().buffer(Buffer::HoldBack(MOST_WAITING));

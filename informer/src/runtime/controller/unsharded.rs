@@ -66,6 +66,10 @@ impl Sharding {
     }
 }
 
+pub(super) fn is_in_shards<K, M>(_: &SharedInformer<K, M>) -> bool {
+    false
+}
+
 pub(super) enum Fills {}
 
 impl Fills {

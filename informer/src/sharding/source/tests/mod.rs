@@ -4,7 +4,6 @@
 mod rig;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use deltafifo::locks::Mutex;
@@ -394,36 +393,27 @@ fn in_order_queue_is_refused() {
 
 #[cfg(feature = "runtime")]
 #[tokio::test(start_paused = true)]
-async fn move_of_a_shard_causes_no_reconcile_and_no_call_of_on_deleted() {
-    use crate::runtime::Controller;
-    use crate::runtime::controller::Action;
+async fn controller_that_is_not_sharded_refuses_an_informer_of_shards() {
+    use crate::runtime::controller::{Action, Error, RunnerError};
+    use crate::runtime::{Controller, watcher};
 
-    let rig = Rig::running(ShardBy::Key, ShardSelectors::Ignored, 40);
-    rig.select(&[0, 1]).await;
-    let (reconciled, deleted) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
-    let (count, count_deleted) = (Arc::clone(&reconciled), Arc::clone(&deleted));
-    let controller = Controller::from_informer(&rig.informer).on_deleted(move |_| {
-        count_deleted.fetch_add(1, Ordering::Relaxed);
-        std::future::ready(())
-    });
-    let reconcile = move |_: Arc<ConfigMap>, _: Arc<()>| {
-        count.fetch_add(1, Ordering::Relaxed);
-        std::future::ready(Ok::<_, std::io::Error>(Action::await_change()))
-    };
-    let running = controller.run(reconcile, |_, _, _| Action::await_change(), Arc::new(()));
-    let running = tokio::spawn(running.for_each(|_| std::future::ready(())));
-    tokio::time::sleep(LONG).await;
-    assert_eq!(reconciled.swap(0, Ordering::Relaxed), rig.in_shards(&[0, 1]).len());
-
-    rig.select(&[0]).await;
-    tokio::time::sleep(LONG).await;
-    let calls = || (reconciled.swap(0, Ordering::Relaxed), deleted.swap(0, Ordering::Relaxed));
-    assert_eq!(calls(), (0, 0));
-    rig.delete(rig.in_shards(&[0])[0]);
-    rig.delete(rig.in_shards(&[1])[0]);
-    tokio::time::sleep(LONG).await;
-    assert_eq!(calls(), (0, 1), "a deletion in a shard of the member");
-    running.abort();
+    let rig = Rig::running(ShardBy::Key, ShardSelectors::Ignored, 4);
+    let config = watcher::Config::default;
+    let all = kube::Api::<ConfigMap>::all(rig.server.client());
+    let controllers = [
+        Controller::from_informer(&rig.informer),
+        Controller::new(all, config()).owns_informer::<ConfigMap>(&rig.informer),
+    ];
+    for controller in controllers {
+        let run = controller.run(
+            |_, _| std::future::ready(Ok::<_, std::io::Error>(Action::await_change())),
+            |_, _, _| Action::await_change(),
+            Arc::new(()),
+        );
+        let error = Box::pin(run).next().await.unwrap().unwrap_err();
+        let is_expected = matches!(error, Error::RunnerError(RunnerError::NotSharded { .. }));
+        assert!(is_expected, "{error}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

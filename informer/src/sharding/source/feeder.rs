@@ -180,9 +180,11 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
             self.reflector.list_all(backoff).await?;
         } else {
             self.filter.select(added);
+            self.filter.begin_part();
             let listed = self.reflector.list_part(backoff).await;
             self.filter.select(wanted.shards);
-            self.filter.set_floor(added, &listed?);
+            self.filter.end_part(added, listed.as_deref().ok());
+            listed?;
         }
         let (listed, partial) = (wanted.shards, ShardSet::default());
         *contents = Contents { listed, partial, is_populated: true };

@@ -11,6 +11,7 @@ use deltafifo::locks::Mutex;
 use futures_util::future::{BoxFuture, ready};
 use futures_util::stream::StreamExt;
 
+use super::listed::ListedKeys;
 use super::spread::{LargeShard, Spread};
 use crate::lister_watcher::{
     EventType, KubeListerWatcher, ListRequest, ListStream, Listed, ListerWatcher, ObjectLimit,
@@ -37,6 +38,8 @@ pub(super) struct Filter {
     count: ShardCount,
     selected: Mutex<Arc<Selected>>,
     spread: Mutex<Spread>,
+    /// The keys of the lists of added shards, if the group shards by uid.
+    keys: Mutex<ListedKeys>,
 }
 
 #[derive(Clone, Default)]
@@ -51,7 +54,7 @@ impl Filter {
     pub(super) fn new(source: KubeListerWatcher, by: ShardBy, count: ShardCount) -> Self {
         let selected = Selected { floors: vec![None; count.get()], ..Selected::default() };
         let (selected, spread) = (Mutex::new(Arc::new(selected)), Mutex::new(Spread::new(count)));
-        Self { source, by, count, selected, spread }
+        Self { source, by, count, selected, spread, keys: Mutex::default() }
     }
 
     /// Selects the shards of later requests.
@@ -59,8 +62,23 @@ impl Filter {
         Arc::make_mut(&mut *self.selected.lock()).shards = shards;
     }
 
+    /// Begins a list of added shards. The caller selects these shards.
+    pub(super) fn begin_part(&self) {
+        if self.by == ShardBy::Uid {
+            self.keys.lock().begin();
+        }
+    }
+
+    /// Ends a list of added shards, with its version if it is complete.
+    pub(super) fn end_part(&self, shards: ShardSet, version: Option<&str>) {
+        self.keys.lock().end(version.and_then(ResourceVersion::parse));
+        if let Some(version) = version {
+            self.set_floor(shards, version);
+        }
+    }
+
     /// Drops the events of these shards up to `version`, at which their objects were listed.
-    pub(super) fn set_floor(&self, shards: ShardSet, version: &str) {
+    fn set_floor(&self, shards: ShardSet, version: &str) {
         let version = ResourceVersion::parse(version);
         let mut selected = self.selected.lock();
         let floors = (0..).zip(&mut Arc::make_mut(&mut *selected).floors);
@@ -78,6 +96,8 @@ impl Filter {
             for floor in &mut Arc::make_mut(&mut *selected).floors {
                 floor.take_if(|floor| is_above(floor));
             }
+            drop(selected);
+            self.keys.lock().listed(&version);
         }
     }
 
@@ -142,11 +162,12 @@ impl Filter {
             }
             Ok(Listed::Items(items)) => {
                 let mut kept = Vec::with_capacity(items.len());
-                let mut spread = self.spread.lock();
+                let (mut spread, mut keys) = (self.spread.lock(), self.keys.lock());
                 for item in items {
-                    let (shard, _) = self.read(&item)?;
+                    let (shard, head) = self.read(&item)?;
                     if selected.shards.contains(shard) {
                         spread.count(shard);
+                        keys.add(&head);
                         kept.push(item);
                     }
                 }
@@ -180,8 +201,10 @@ impl Filter {
             }
             Ok(RawEvent { object, .. }) => match self.read(object) {
                 Ok((shard, head)) => {
-                    let is_needed = selected.shards.contains(shard)
-                        && (*initial || !selected.has_listed(shard, &head.version));
+                    let has_listed = || {
+                        selected.has_listed(shard, &head.version) || self.keys.lock().covers(&head)
+                    };
+                    let is_needed = selected.shards.contains(shard) && (*initial || !has_listed());
                     (is_needed, head.version.into_owned())
                 }
                 Err(error) => return Some(Err(error)),
@@ -237,6 +260,7 @@ impl ListerWatcher for Arc<Filter> {
             let (source, selected) = self.of_request();
             if request.continue_token.is_none() {
                 self.spread.lock().begin(selected.shards);
+                self.keys.lock().begin_again();
             }
             let list = source.list_within(request, limit).await?;
             let filter = Arc::clone(self);

@@ -162,6 +162,35 @@ async fn events_from_before_the_list_of_an_added_shard_are_dropped() {
     }
 }
 
+/// By uid, an object that is created again is in another shard. The watch continues from an older
+/// version than that of the list with the new object, and still has the events of the old one.
+#[tokio::test(start_paused = true)]
+async fn events_of_an_older_object_with_the_same_key_do_not_replace_a_listed_one() {
+    for server in SERVERS {
+        let mut rig = Rig::running(ShardBy::Uid, server, 60);
+        rig.select(&[0]).await;
+        rig.server.wait_for_watchers(1).await;
+        rig.notified();
+        // The informer does not run until the next await.
+        let moves = rig.in_shards(&[0])[0];
+        rig.apply(moves);
+        while rig.in_shards(&[1]).iter().all(|number| *number != moves) {
+            rig.delete(moves);
+            rig.apply(moves);
+        }
+        let selected = rig.selection.replace(set(&[0, 1]));
+        timeout(LONG, selected).await.unwrap();
+        rig.assert_contents(&[0, 1]);
+        let version = rig.apply(rig.in_shards(&[0])[0]);
+        rig.applied(version).await;
+        rig.assert_contents(&[0, 1]);
+        let notified = rig.notified();
+        let of_moved = |change: &&String| change.ends_with(&format!("m{moves}"));
+        let expected = [format!("Relist -m{moves}"), format!("Relist +m{moves}")];
+        assert!(notified.iter().filter(of_moved).eq(&expected), "{server:?}: {notified:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn shard_that_leaves_and_comes_back_at_once_is_listed_again() {
     let mut rig = Rig::running(ShardBy::Key, ShardSelectors::Ignored, 40);

@@ -229,9 +229,8 @@ where
     /// reads, and for [owned](crate::Controller::owns_informer) and
     /// [watched](crate::Controller::watches_informer) objects, use an informer of all objects. An
     /// informer of shards is right for them only if each of these objects is in the shard of the
-    /// main object: with [`ShardBy::Namespace`](crate::sharding::ShardBy::Namespace), if the two
-    /// are in one namespace; with [`ShardBy::Key`](crate::sharding::ShardBy::Key), if they also
-    /// have the same name.
+    /// main object: with [`ShardBy::Namespace`], if the two are in one namespace; with
+    /// [`ShardBy::Key`], if they also have the same name.
     ///
     /// # Errors
     ///

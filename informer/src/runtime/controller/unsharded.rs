@@ -66,7 +66,7 @@ impl Sharding {
     }
 }
 
-pub(super) fn is_in_shards<K, M>(_: &SharedInformer<K, M>) -> bool {
+pub(super) fn is_in_shards<K: Send + Sync + 'static, M: Meta<K>>(_: &SharedInformer<K, M>) -> bool {
     false
 }
 

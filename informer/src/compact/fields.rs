@@ -16,8 +16,9 @@ use serde_json::value::RawValue;
 /// Reads the metadata of the object `json`. An object without metadata has no fields.
 ///
 /// # Errors
-/// If `json` is not a JSON object, if a field of the metadata has a wrong type, or if a field or
-/// label occurs twice: readers of such an object would not agree on its metadata.
+/// If `json` is not a JSON object, if a field of the metadata has a wrong type, or if a label or a
+/// field that Kubernetes defines occurs twice: readers of such an object would not agree on its
+/// metadata.
 pub(super) fn read(json: &str) -> serde_json::Result<Fields<'_>> {
     #[derive(Deserialize)]
     struct Object<'a> {
@@ -254,6 +255,32 @@ mod tests {
         ] {
             assert!(read(json).is_err(), "{json}");
         }
+    }
+
+    #[test]
+    fn duplicate_of_a_field_of_object_meta_is_refused_and_of_an_unknown_field_is_ignored() {
+        for field in [
+            "annotations",
+            "creationTimestamp",
+            "deletionGracePeriodSeconds",
+            "deletionTimestamp",
+            "finalizers",
+            "generateName",
+            "generation",
+            "labels",
+            "managedFields",
+            "name",
+            "namespace",
+            "ownerReferences",
+            "resourceVersion",
+            "selfLink",
+            "uid",
+        ] {
+            let json = format!(r#"{{"metadata":{{"{field}":null,"{field}":null}}}}"#);
+            let error = read(&json).err().expect(field).to_string();
+            assert!(error.contains("duplicate field"), "{field}: {error}");
+        }
+        assert!(read(r#"{"metadata":{"unknown":1,"unknown":2}}"#).is_ok());
     }
 
     #[test]

@@ -43,45 +43,47 @@ impl<K> Compact<K> {
         Self { header, stored: Mutex::new(stored), kind: PhantomData }
     }
 
-    /// Returns the namespace; `None` for a cluster-scoped object.
+    /// Returns the namespace; `None` for a cluster-scoped object. O(1).
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         self.header.view().namespace
     }
 
-    /// Returns the name, or `None` if the metadata has none.
+    /// Returns the name, or `None` if the metadata has none. O(1).
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.header.view().name
     }
 
-    /// Returns the uid, or `None` if the metadata has none.
+    /// Returns the uid, or `None` if the metadata has none. O(1). A UUID is a new string for each
+    /// call.
     #[must_use]
     pub fn uid(&self) -> Option<Cow<'_, str>> {
         self.header.view().uid.map(Uid::text)
     }
 
-    /// Returns the resource version, or `None` if the metadata has none.
+    /// Returns the resource version, or `None` if the metadata has none. O(1).
     #[must_use]
     pub fn resource_version(&self) -> Option<&str> {
         self.header.view().version
     }
 
     /// Returns the generation, which the API server raises with each change of the spec, or `None`
-    /// if the metadata has none.
+    /// if the metadata has none. O(1).
     #[must_use]
     pub fn generation(&self) -> Option<i64> {
         self.header.view().generation
     }
 
     /// Returns whether the object has a deletion timestamp: its deletion waits for finalizers or
-    /// for its grace period.
+    /// for its grace period. O(1).
     #[must_use]
     pub fn is_being_deleted(&self) -> bool {
         self.header.view().has_deletion_timestamp
     }
 
-    /// Returns a hash of the finalizers, or `None` if the object has no such field.
+    /// Returns a hash of the finalizers, or `None` if the object has no such field. O(1): the hash
+    /// is in the header.
     ///
     /// The hash detects changes: compare the hashes of two objects from one
     /// [`Compactor`](super::Compactor). Equal finalizers have equal hashes. Different finalizers
@@ -92,25 +94,25 @@ impl<K> Compact<K> {
     }
 
     /// Returns a hash of the annotations, or `None` if the object has no such field. It detects
-    /// changes, like [`finalizers_hash`](Self::finalizers_hash).
+    /// changes, like [`finalizers_hash`](Self::finalizers_hash). O(1).
     #[must_use]
     pub fn annotations_hash(&self) -> Option<u64> {
         self.header.view().annotations
     }
 
-    /// Returns the labels in the order of their keys.
+    /// Returns the labels in the order of their keys. O(labels).
     pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         self.header.view().labels()
     }
 
-    /// Returns the owner references, in the order in which the object has them.
+    /// Returns the owner references, in the order in which the object has them. O(owners).
     pub fn owner_references(&self) -> impl Iterator<Item = OwnerReference<'_>> {
         self.header.view().owners()
     }
 
     /// Returns a field that was [named](super::CompactorBuilder::field) to the compactor: the
     /// contents of a string, or the text of a number or boolean. Returns `None` if the object has
-    /// no such field, or if it is of another type. O(1).
+    /// no such field, or if it is of another type. O(named fields).
     ///
     /// # Errors
     /// [`UnnamedField`] if the field was not named.
@@ -126,7 +128,7 @@ impl<K> Compact<K> {
         }))
     }
 
-    /// Returns the length of the JSON, in bytes.
+    /// Returns the length of the JSON, in bytes. O(1).
     #[must_use]
     pub fn raw_size(&self) -> usize {
         self.header.length()
@@ -134,7 +136,7 @@ impl<K> Compact<K> {
 
     /// Returns the number of bytes of memory that the object takes, without the parts that it
     /// shares with others: its base, the dictionary, and metadata and values of
-    /// [named fields](super::CompactorBuilder::field) that other objects also have.
+    /// [named fields](super::CompactorBuilder::field) that other objects also have. O(1).
     #[must_use]
     pub fn size(&self) -> usize {
         self.fixed_size() + self.stored.lock().bytes.len()
@@ -146,7 +148,8 @@ impl<K> Compact<K> {
     }
 
     /// Returns the JSON as it was received, without the members that were pruned. An item of a list
-    /// has no `apiVersion` and `kind`, which [`decode`](Self::decode) adds.
+    /// has no `apiVersion` and `kind`, which [`decode`](Self::decode) adds. O(length of the JSON
+    /// and of its base).
     ///
     /// # Errors
     /// [`DecodeError`] if the stored bytes do not unpack.
@@ -154,7 +157,7 @@ impl<K> Compact<K> {
         self.text().map_err(|error| self.error(error))
     }
 
-    /// Decodes the object.
+    /// Decodes the object. O(length of the JSON and of its base).
     ///
     /// # Errors
     /// [`DecodeError`] if the stored bytes do not unpack, if the JSON does not decode into `K`, or

@@ -481,6 +481,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         let shards = (0..self.shard_count()).map(LeaseName::Shard);
         let known = members.chain(shards).chain([LeaseName::Group]);
         let gone: Vec<LeaseName<T>> = known.filter(|name| !is_listed(name)).collect();
+        mutant!(self, ListKeepsGone => let gone = Vec::new());
         for name in &gone {
             self.observed(now, name, version, None);
         }

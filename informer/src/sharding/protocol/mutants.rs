@@ -21,6 +21,8 @@ pub(super) enum Mutant {
     ClaimOverridesView,
     AbsentShardIsFree,
     CreatedShardIsFree,
+    CreatorNeverEnds,
+    ListKeepsGone,
     OldAnswersCount,
     KeepsIdentity,
     FencesItselfBeforeIdle,
@@ -38,7 +40,7 @@ pub(super) enum Mutant {
 
 impl Mutant {
     /// All mutants, each with its defect.
-    pub(super) const ALL: [(Self, &str); 30] = [
+    pub(super) const ALL: [(Self, &str); 32] = [
         (Self::DeadlineFromAnswer, "the deadline counts from the answer of a renewal"),
         (Self::WorksForLeaseDuration, "a member works for the lease duration"),
         (Self::MemberIgnoresWallClock, "a member's deadline is by the monotonic clock alone"),
@@ -56,6 +58,8 @@ impl Mutant {
         (Self::ClaimOverridesView, "a claim counts although the view shows that it is over"),
         (Self::AbsentShardIsFree, "the creator of a shard's Lease holds the shard"),
         (Self::CreatedShardIsFree, "a Lease of a shard that was just created is like any other"),
+        (Self::CreatorNeverEnds, "a stopped member that has created a shard's Lease never ends"),
+        (Self::ListKeepsGone, "a Lease that a list lacks stays in the view"),
         (Self::OldAnswersCount, "an answer to an earlier attempt counts"),
         (Self::KeepsIdentity, "a member joins again at once with its old identity"),
         (Self::FencesItselfBeforeIdle, "a lost member fences itself before its work has ended"),

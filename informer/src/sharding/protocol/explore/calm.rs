@@ -1,9 +1,9 @@
 //! A calm after a history: nothing fails any more, and nothing is delayed.
 
 use super::events::flights;
-use super::world::{Content, Violation, World, owns};
+use super::world::{Content, Process, Violation, World, owns};
 use super::{NOW, Search};
-use crate::sharding::protocol::{Answer, MemberStep};
+use crate::sharding::protocol::{Answer, MemberStep, Phase};
 
 /// The number of ticks in which every shard must find an owner. The longest lease has six ticks, by
 /// the slowest clock; a Lease that is made anew must then expire as well.
@@ -26,6 +26,14 @@ impl Search<'_> {
                     break;
                 }
             }
+        }
+        let is_ending = |process: &Process| {
+            let member = process.member.as_ref();
+            member
+                .is_some_and(|member| member.is_stopping || matches!(member.phase, Phase::Lost(_)))
+        };
+        if let Some(index) = world.processes.iter().position(is_ending) {
+            return Some(Violation::NeverEnds(index));
         }
         let live = world.processes.iter().filter_map(|process| process.member.as_ref());
         let numbers: Vec<usize> = live
@@ -84,7 +92,7 @@ impl Search<'_> {
                     if self.is_applied(world, message.identity, name, write) =>
                 {
                     world.messages.insert(0, message);
-                    self.arrive(world, 0, false);
+                    self.arrive(world, 0);
                     continue;
                 }
                 Content::Request(_) => Answer::Conflict,

@@ -13,6 +13,9 @@ use crate::sharding::protocol::{
 /// The deadline of a steady member.
 pub(super) const ALWAYS: Clocks = Clocks { monotonic: Duration::MAX, wall: Duration::MAX };
 
+/// The version of a list. It is later than every change, because versions are numbered from 1.
+const LISTED: u64 = 40;
+
 /// A step of a wall clock, longer than any lease.
 const WALL_STEP: Duration = Duration::from_millis(20 * TICK);
 
@@ -27,6 +30,8 @@ pub(super) enum Event {
     /// A process writes the Lease of another member.
     Peer(usize, Id),
     Watch(usize, LeaseName<Id>),
+    /// A process lists all Leases, instead of the changes that its watch has not shown.
+    List(usize),
     GiveUp(usize, LeaseName<Id>),
     WorkEnds(usize, u8),
     Arrive(usize, LeaseName<Id>),
@@ -44,6 +49,7 @@ impl fmt::Display for Event {
             Self::Shard(process, shard, false) => write!(f, "{process} gives up shard {shard}"),
             Self::Peer(process, id) => write!(f, "{process} writes the Lease of {}", id.0),
             Self::Watch(process, name) => write!(f, "{process} sees {name:?}"),
+            Self::List(process) => write!(f, "{process} lists all Leases"),
             Self::GiveUp(process, name) => write!(f, "{process} gives its write of {name:?} up"),
             Self::WorkEnds(process, shard) => write!(f, "the work of {process} on {shard} ends"),
             Self::Arrive(process, name) => write!(f, "the write of {name:?} by {process} arrives"),
@@ -168,7 +174,7 @@ impl Search<'_> {
             match &message.content {
                 Content::Request(write) => {
                     if self.is_applied(world, message.identity, name, write) {
-                        after(Event::Arrive(process, name), &|world| self.arrive(world, at, false));
+                        after(Event::Arrive(process, name), &|world| self.arrive(world, at));
                     }
                 }
                 Content::Written(_) => {
@@ -256,6 +262,16 @@ impl Search<'_> {
                 member.observed(NOW, name, *version, record.as_ref());
             });
         }
+        // A list in place of one change differs from it in nothing.
+        if process.unseen.len() > 1 {
+            after(Event::List(index), &|world| {
+                let leases = world.leases();
+                let process = &mut world.processes[index];
+                process.unseen.clear();
+                let member = process.member.as_mut().expect("a member");
+                member.listed(NOW, LISTED, &leases);
+            });
+        }
         for (name, number) in flights(member) {
             after(Event::GiveUp(index, name), &|world| {
                 let member = world.processes[index].member.as_mut().expect("a member");
@@ -287,14 +303,15 @@ impl Search<'_> {
             process.reconcilers[usize::from(shard)].before_claim = object.version;
         }
         let content = Content::Request(write);
-        world.messages.push(Message { process: index, identity, name, number, content });
+        let is_copy = false;
+        world.messages.push(Message { process: index, identity, name, number, content, is_copy });
         // A fence that arrives late has the effect of one that is sent late.
         let is_peer = matches!(name, LeaseName::Member(id) if id != identity);
         let is_fence = is_peer && self.mutant != Some(Mutant::FencesWithoutVersion);
         let is_prompt = self.bounds.processes[index].is_prompt;
         if (is_fence || is_prompt) && self.is_applied(world, identity, name, &write) {
             let at = world.messages.len() - 1;
-            self.arrive(world, at, false);
+            self.arrive(world, at);
             if world.messages.len() > at {
                 Self::deliver(world, at);
             }
@@ -332,12 +349,15 @@ impl Search<'_> {
         name: LeaseName<Id>,
         write: &Write<Id>,
     ) -> bool {
-        let deletes = |fault| self.bounds.faults.contains(&fault);
-        let is_deletable = world.faults < self.bounds.most_faults
-            && match name {
-                LeaseName::Shard(_) => deletes(Fault::DeleteShard),
-                LeaseName::Member(_) | LeaseName::Group => deletes(Fault::DeleteMember),
-            };
+        let is_deletable = match name {
+            LeaseName::Shard(_) => {
+                world.faults < self.bounds.most_faults
+                    && self.bounds.faults.contains(&Fault::DeleteShard)
+            }
+            // Members delete their own Leases, and those that are fenced.
+            LeaseName::Member(_) => true,
+            LeaseName::Group => false,
+        };
         // Claims beyond the bound are never sent.
         if let (LeaseName::Shard(_), Write::Replace { transitions, .. }) = (name, write)
             && *transitions > self.bounds.most_claims
@@ -349,13 +369,10 @@ impl Search<'_> {
     }
 
     /// Applies a request at the server. The answer is sent to the process.
-    pub(super) fn arrive(&self, world: &mut World, at: usize, is_duplicated: bool) {
-        let message = world.messages[at].clone();
-        let Content::Request(write) = message.content else { return };
-        if !is_duplicated {
+    pub(super) fn arrive(&self, world: &mut World, at: usize) {
+        let Message { process, identity, name, number, content, is_copy } =
             world.messages.remove(at);
-        }
-        let Message { process, identity, name, number, .. } = message;
+        let Content::Request(write) = content else { return };
         let lease_ticks = self.bounds.processes[process].lease;
         let duration = Duration::from_millis(lease_ticks * TICK);
         let record = match write {
@@ -382,7 +399,7 @@ impl Search<'_> {
             member.answered(NOW, &name, number, &Answer::Written(record));
         } else {
             let content = Content::Written(record);
-            world.messages.push(Message { process, identity, name, number, content });
+            world.messages.push(Message { process, identity, name, number, content, is_copy });
         }
     }
 
@@ -447,14 +464,16 @@ impl Search<'_> {
                 });
             }),
             Fault::Duplicate => {
-                for (at, message) in world.messages.iter().enumerate() {
-                    if let Content::Request(write) = &message.content
-                        && self.is_applied(world, message.identity, message.name, write)
-                    {
-                        after(Event::Fault(fault, message.process), &|world| {
-                            self.arrive(world, at, true);
-                        });
-                    }
+                // The copy of another write would be refused, because its version was replaced.
+                let is_creation = |message: &&Message| {
+                    matches!(message.content, Content::Request(Write::Create { .. }))
+                };
+                for message in world.messages.iter().filter(is_creation) {
+                    // The answer to the copy does not count: it is like no answer.
+                    let copy = Message { number: 0, is_copy: true, ..message.clone() };
+                    after(Event::Fault(fault, message.process), &|world| {
+                        world.messages.push(copy.clone());
+                    });
                 }
             }
             Fault::WallStep => live.for_each(|index| {

@@ -56,10 +56,12 @@ impl Search<'_> {
                 || self.mutant == Some(Mutant::OldAnswersCount)
         });
         let mut at = 0;
-        while let Some(Message { process, name, .. }) = world.messages.get(at) {
+        while let Some(Message { process, name, is_copy, .. }) = world.messages.get(at) {
             let later = &world.messages[at + 1..];
-            let is_like = |message: &&Message| message.process == *process && message.name == *name;
-            if later.iter().filter(is_like).count() < self.bounds.most_messages {
+            let is_like = |message: &&Message| {
+                message.process == *process && message.name == *name && !message.is_copy
+            };
+            if *is_copy || later.iter().filter(is_like).count() < self.bounds.most_messages {
                 at += 1;
             } else {
                 world.messages.remove(at);
@@ -74,12 +76,15 @@ impl Search<'_> {
         let Process { member: Some(member), unseen, .. } = &mut world.processes[index] else {
             return;
         };
-        // The watch of a member is late with its own Lease only if that has an effect: otherwise it
+        // The watch of a member is late with a renewal only if that has an effect: otherwise it
         // just shortens the time in which the member works.
         let identity = member.identity;
         let is_own = |event: &WatchEvent| event.0 == LeaseName::Member(identity);
+        let is_renewal = |event: &WatchEvent| {
+            is_own(event) && event.2.is_some_and(|record| record.holder == Some(identity))
+        };
         if !self.bounds.faults.contains(&Fault::DeleteShard) {
-            while unseen.first().is_some_and(is_own) {
+            while unseen.first().is_some_and(is_renewal) {
                 let (name, version, record) = unseen.remove(0);
                 member.observed(NOW, &name, version, record.as_ref());
             }
@@ -184,7 +189,7 @@ impl Search<'_> {
     fn refuse(&self, world: &mut World) {
         let mut at = 0;
         while let Some(message) = world.messages.get(at) {
-            let Message { process, identity, name, number, ref content } = *message;
+            let Message { process, identity, name, number, ref content, .. } = *message;
             let is_refused = match content {
                 Content::Request(write) => !self.is_possible(world, identity, name, write),
                 Content::Written(_) => false,

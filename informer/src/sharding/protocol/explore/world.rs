@@ -73,6 +73,8 @@ pub(super) struct Message {
     pub(super) name: LeaseName<Id>,
     pub(super) number: u64,
     pub(super) content: Content,
+    /// Whether this is the copy of a request, or the answer to that.
+    pub(super) is_copy: bool,
 }
 
 #[derive(Clone, Hash)]
@@ -94,6 +96,9 @@ pub(super) enum Violation {
     MissedKey(usize),
     /// This shard has no owner although nothing fails any more.
     NoOwner(usize),
+    /// Nothing fails any more, but this process has a member that was stopped or lost, and does not
+    /// end.
+    NeverEnds(usize),
     /// Nothing fails any more, but one member owns two shards more than another.
     Unbalanced,
 }
@@ -130,6 +135,13 @@ impl World {
             }
             LeaseName::Shard(shard) => self.shards[usize::from(shard)].as_ref(),
         }
+    }
+
+    /// Returns all Leases on the server.
+    pub(super) fn leases(&self) -> Vec<(LeaseName<Id>, Record<Id>)> {
+        let members = self.members.iter().map(|(id, record)| (LeaseName::Member(*id), *record));
+        let shards = (0..).map(LeaseName::Shard).zip(&self.shards);
+        members.chain(shards.filter_map(|(name, record)| Some((name, (*record)?)))).collect()
     }
 
     /// Writes or deletes a Lease. Every watch gets an event. Returns the new state.

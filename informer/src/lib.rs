@@ -50,7 +50,7 @@ pub mod runtime;
 #[cfg(feature = "leader-election")]
 #[cfg_attr(
     not(any(test, feature = "runtime")),
-    expect(dead_code, reason = "only controllers take part in hand-overs")
+    expect(dead_code, reason = "only controllers do the work of shards in this crate")
 )]
 pub mod sharding;
 pub mod shared_informer;

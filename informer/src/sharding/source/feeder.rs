@@ -8,7 +8,9 @@
 //!    was offered must be handled: an object that a handler has in hand is neither pending nor
 //!    known. The removals must be handled before the next list, which could otherwise turn a
 //!    removal that is pending into a deletion.
-//! 3. The shards that were added are listed; the objects of the others stay.
+//! 3. The shards that were added are listed; the objects of the others stay. If the list fails,
+//!    what it has offered is removed again, and the watch of the others continues until the next
+//!    attempt.
 //! 4. The watch continues from the version that it had reached. For the listed shards, the filter
 //!    drops the events up to the version of their list.
 //! 5. Once the listed objects are handled, the change is complete.
@@ -51,8 +53,8 @@ pub(crate) struct ShardFeeder<K> {
 struct Contents {
     /// The shards that are listed completely.
     listed: ShardSet,
-    /// Other shards, of which there may be objects, because a list of them has failed. Only a list
-    /// of everything that is selected deletes those that no longer exist.
+    /// Other shards, of which there may be objects, because a list has failed. After a list of
+    /// everything, the next one is of everything as well, and deletes those that no longer exist.
     partial: ShardSet,
     /// Whether a list has been committed, even an empty one.
     is_populated: bool,
@@ -106,7 +108,7 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
                 match listed {
                     Ok(()) if wanted.shards.is_empty() => self.complete(wanted.number),
                     Ok(()) => return self.follow(wanted.number).await,
-                    Err(wait) => return sleep(wait).await,
+                    Err(wait) => return self.follow_for(wait, contents.listed).await,
                 }
                 pending::<()>().await;
             };
@@ -172,9 +174,7 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
         if added.is_empty() {
             return Ok(());
         }
-        let is_whole = contents.listed.is_empty()
-            || !contents.partial.is_empty()
-            || !self.reflector.owes_no_list();
+        let is_whole = contents.listed.is_empty() || !self.reflector.owes_no_list();
         contents.partial = added;
         if is_whole {
             self.reflector.list_all(backoff).await?;
@@ -184,12 +184,32 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
             let listed = self.reflector.list_part(backoff).await;
             self.filter.select(wanted.shards);
             self.filter.end_part(added, listed.as_deref().ok());
-            listed?;
+            if let Err(wait) = listed {
+                // A thread may still be offering a part of the list.
+                self.reflector.work().wait_idle().await;
+                let stay = contents.listed;
+                self.keep(contents, stay).await;
+                return Err(wait);
+            }
         }
         let (listed, partial) = (wanted.shards, ShardSet::default());
         *contents = Contents { listed, partial, is_populated: true };
         self.filter.warn_of_large_shard(listed);
         Ok(())
+    }
+
+    /// Watches the shards that were listed before a list of added shards failed, until the time to
+    /// wait before another attempt has passed.
+    async fn follow_for(&self, wait: Duration, listed: ShardSet) {
+        if listed.is_empty() || !self.reflector.owes_no_list() {
+            return sleep(wait).await;
+        }
+        self.filter.select(listed);
+        tokio::select! {
+            () = sleep(wait) => {}
+            // The queue is closed, so the informer ends as well.
+            _closed = self.reflector.resume() => pending().await,
+        }
     }
 
     /// Watches the listed shards. Completes the change `number` once everything that was offered

@@ -1,6 +1,7 @@
 //! Tests of informers of selected shards, over servers that shard, that do not, and that shard
 //! lists only.
 
+mod faults;
 mod rig;
 
 use std::sync::Arc;

@@ -162,6 +162,20 @@ impl RequestError {
         self.status().is_some_and(is_unavailable)
     }
 
+    /// Returns whether the server may have refused a parameter of the request that it does not
+    /// support: 400, 422, or a failure of the server.
+    #[cfg(feature = "leader-election")]
+    pub(crate) fn may_be_of_a_parameter(&self) -> bool {
+        self.is_server_failure()
+            || self.status().is_some_and(|status| matches!(status.code, 400 | 422))
+    }
+
+    /// Returns whether the server failed to answer: 500.
+    #[cfg(feature = "leader-election")]
+    pub(crate) fn is_server_failure(&self) -> bool {
+        self.status().is_some_and(|status| status.code == 500)
+    }
+
     /// Returns whether the requested version is too old or too new.
     pub(crate) fn is_version_unavailable(&self) -> bool {
         self.is_expired() || self.is_too_large_version()

@@ -5,9 +5,11 @@
 //! here, in its raw JSON. An object of another shard is dropped before it is decoded.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use deltafifo::ResourceVersion;
 use deltafifo::locks::Mutex;
+use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use futures_util::stream::StreamExt;
 
@@ -40,6 +42,10 @@ pub(super) struct Filter {
     spread: Mutex<Spread>,
     /// The keys of the lists of added shards, if the group shards by uid.
     keys: Mutex<ListedKeys>,
+    /// Whether the server has refused a selector in a way that it would repeat.
+    refuses_selectors: AtomicBool,
+    /// Whether it was logged that the server does not answer requests with a selector.
+    is_refusal_logged: AtomicBool,
 }
 
 #[derive(Clone, Default)]
@@ -54,7 +60,16 @@ impl Filter {
     pub(super) fn new(source: KubeListerWatcher, by: ShardBy, count: ShardCount) -> Self {
         let selected = Selected { floors: vec![None; count.get()], ..Selected::default() };
         let (selected, spread) = (Mutex::new(Arc::new(selected)), Mutex::new(Spread::new(count)));
-        Self { source, by, count, selected, spread, keys: Mutex::default() }
+        Self {
+            source,
+            by,
+            count,
+            selected,
+            spread,
+            keys: Mutex::default(),
+            refuses_selectors: AtomicBool::default(),
+            is_refusal_logged: AtomicBool::default(),
+        }
     }
 
     /// Selects the shards of later requests.
@@ -223,12 +238,42 @@ impl Filter {
         (!*initial).then_some(Ok(passed))
     }
 
-    /// Returns the source of a request, and the selection that applies to it.
-    fn of_request(&self) -> (KubeListerWatcher, Arc<Selected>) {
-        let selected = Arc::clone(&self.selected.lock());
-        let all = (0..=u8::MAX).take(self.count.get()).all(|shard| selected.shards.contains(shard));
-        let selector = self.by.selector(selected.shards, self.count).filter(|_| !all);
-        (self.source.selecting(selector), selected)
+    /// Returns the `shardSelector` of a request for these shards, or `None` if it needs none, or
+    /// the server takes none.
+    fn selector(&self, shards: ShardSet) -> Option<String> {
+        let all = (0..=u8::MAX).take(self.count.get()).all(|shard| shards.contains(shard));
+        // Relaxed: the flag guards no other data.
+        let is_left_out = all || self.refuses_selectors.load(Ordering::Relaxed);
+        self.by.selector(shards, self.count).filter(|_| !is_left_out)
+    }
+
+    /// Sends a request for these shards. If the server refuses it, and may have refused its
+    /// selector, repeats it without one.
+    async fn request<R>(
+        &self,
+        shards: ShardSet,
+        send: impl Fn(KubeListerWatcher) -> BoxFuture<'static, Result<R, RequestError>>,
+    ) -> Result<R, RequestError> {
+        let selector = self.selector(shards);
+        let selects = selector.is_some();
+        let refusal = match send(self.source.selecting(selector)).await {
+            Err(error) if selects && error.may_be_of_a_parameter() => error,
+            answer => return answer,
+        };
+        let Ok(answer) = send(self.source.selecting(None)).await else { return Err(refusal) };
+        // A failure of the server may have another cause, so a later request has a selector again.
+        if !refusal.is_server_failure() {
+            self.refuses_selectors.store(true, Ordering::Relaxed);
+        }
+        if !self.is_refusal_logged.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                resource = self.source.scope().0,
+                error = crate::error_chain(&refusal),
+                "the server did not answer a request with a shardSelector, but answers it without \
+                 one, so this replica receives the objects of all shards, and drops those of others"
+            );
+        }
+        Ok(answer)
     }
 }
 
@@ -257,12 +302,16 @@ impl ListerWatcher for Arc<Filter> {
         limit: ObjectLimit,
     ) -> BoxFuture<'_, Result<ListStream, RequestError>> {
         Box::pin(async move {
-            let (source, selected) = self.of_request();
+            let selected = Arc::clone(&self.selected.lock());
             if request.continue_token.is_none() {
                 self.spread.lock().begin(selected.shards);
                 self.keys.lock().begin_again();
             }
-            let list = source.list_within(request, limit).await?;
+            let send = |source: KubeListerWatcher| {
+                let (request, limit) = (request.clone(), limit.clone());
+                async move { source.list_within(request, limit).await }.boxed()
+            };
+            let list = self.request(selected.shards, send).await?;
             let filter = Arc::clone(self);
             Ok(list.map(move |listed| filter.filter_list(&selected, listed)).boxed())
         })
@@ -274,11 +323,15 @@ impl ListerWatcher for Arc<Filter> {
         limit: ObjectLimit,
     ) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
         Box::pin(async move {
-            let (source, selected) = self.of_request();
+            let selected = Arc::clone(&self.selected.lock());
             // A watch without a version begins with all objects, too.
             let mut initial =
                 request.send_initial_events || !is_point_in_time(&request.resource_version);
-            let watch = source.watch_within(request, limit).await?;
+            let send = |source: KubeListerWatcher| {
+                let (request, limit) = (request.clone(), limit.clone());
+                async move { source.watch_within(request, limit).await }.boxed()
+            };
+            let watch = self.request(selected.shards, send).await?;
             let filter = Arc::clone(self);
             let filter = move |event| ready(filter.filter_event(&selected, &mut initial, event));
             Ok(watch.filter_map(filter).boxed())

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use deltafifo_testkit::{Fault, Request, ShardSelectors, Verb, status};
+use kube::core::Status;
 use tokio::time::timeout;
 
 use super::rig::{LONG, PROPERTIES, Rig, four, selector, set};
+use crate::sharding::hash::ShardBy;
 
 /// While the lists fail, the watch serves the shards that the store has.
 #[tokio::test(start_paused = true)]
@@ -42,4 +44,57 @@ async fn changes_of_kept_shards_arrive_while_lists_of_added_shards_fail() {
         assert!(lists.iter().all(|list| selector(list) == expected.as_deref()), "{by:?}");
         assert_eq!(rig.errors.lock().len(), 2, "{by:?}: it waits as long as the server asks for");
     }
+}
+
+fn has_selector(request: &Request) -> bool {
+    selector(request).is_some()
+}
+
+/// The selector is an optimization.
+#[tokio::test(start_paused = true)]
+async fn server_that_refuses_selectors_is_asked_for_all_objects() {
+    let bad_request = Status::failure("shardSelector: not supported", "BadRequest").with_code(400);
+    let invalid = Status::failure("shardSelector: invalid", "Invalid").with_code(422);
+    let failing = status::internal_error("shardSelector");
+    for (refusal, is_final) in [(bad_request, true), (invalid, true), (failing, false)] {
+        let code = refusal.code;
+        let rig = Rig::new(ShardBy::Uid, ShardSelectors::Honoured, 60);
+        rig.server.fault(Fault::status(refusal).when(has_selector).times(usize::MAX));
+        rig.run();
+        rig.select(&[0]).await;
+        rig.select(&[0, 1]).await;
+        rig.server.wait_for_watchers(1).await;
+        let version = rig.apply(rig.in_shards(&[1])[0]);
+        rig.applied(version).await;
+        rig.assert_contents(&[0, 1]);
+        assert_eq!(rig.errors.lock().as_slice(), &[] as &[String], "{code}");
+        let refused = rig.server.requests().into_iter().filter(has_selector).count();
+        assert_eq!(refused == 1, is_final, "{code}: {refused} refusals");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn selector_is_sent_again_after_a_failure_that_may_have_another_cause() {
+    let rig = Rig::new(ShardBy::Uid, ShardSelectors::Honoured, 60);
+    let failing = Fault::status(status::internal_error("etcd has no leader"));
+    rig.server.fault(failing.when(has_selector).times(1));
+    rig.run();
+    rig.select(&[0]).await;
+    rig.server.forget_requests();
+    rig.select(&[0, 1]).await;
+    assert!(rig.server.requests().iter().all(has_selector));
+    rig.assert_contents(&[0, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failure_that_is_not_about_the_selector_is_reported_as_it_is() {
+    let rig = Rig::new(ShardBy::Uid, ShardSelectors::Honoured, 60);
+    rig.server.fault(Fault::status(status::internal_error("disk is full")).times(4));
+    rig.run();
+    rig.select(&[0]).await;
+    rig.assert_contents(&[0]);
+    rig.server.forget_requests();
+    rig.select(&[0, 1]).await;
+    assert!(rig.server.requests().iter().all(has_selector));
+    assert!(!rig.errors.lock().is_empty());
 }

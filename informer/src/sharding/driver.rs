@@ -19,12 +19,10 @@ use super::group::GroupContext;
 use super::known::KnownLeases;
 use super::metrics::Metrics;
 use super::object::{GroupLease, LeaseName};
+use super::participants::REPORT_EVERY;
 use super::protocol::{Answer, MemberEnd, MemberStep, Protocol, Request, Write};
 use super::shards::ShardSet;
 use crate::lease::{Clocks, Failing};
-
-/// The time between two reports that this replica has not joined the group yet.
-const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// The request to stop a group.
 pub(super) struct Stop<'s> {
@@ -112,10 +110,10 @@ struct Answered {
 }
 
 /// A fill in progress: the shards with the numbers of their orders.
-struct Fill {
+struct Fill<'g> {
     orders: Vec<(u8, u64)>,
     began: Instant,
-    filled: BoxFuture<'static, ()>,
+    filled: BoxFuture<'g, ()>,
 }
 
 /// A membership of the group, under one identity.
@@ -127,7 +125,7 @@ struct Member<'g> {
     /// The requests in flight: one for each Lease, and those that the protocol has abandoned.
     requests: FuturesUnordered<BoxFuture<'static, Answered>>,
     known: KnownLeases,
-    fill: Option<Fill>,
+    fill: Option<Fill<'g>>,
     /// The orders to fill that wait for the end of `fill`. One list serves all of them.
     unfilled: Vec<(u8, u64)>,
     /// The shards that the participants were ordered to fill, and that were not released since.
@@ -352,7 +350,12 @@ impl<'g> Member<'g> {
         if self.fill.is_none() && !self.unfilled.is_empty() && !self.protocol.is_claiming() {
             let orders = std::mem::take(&mut self.unfilled);
             let shards = orders.iter().map(|(shard, _)| *shard).collect();
-            let filled = self.context.participants.fill(shards).boxed();
+            let context = self.context;
+            let report = move |participant, waited| {
+                let group = context.title();
+                context.report(&GroupError::NotFilled { group, participant, waited });
+            };
+            let filled = context.participants.fill(shards, report).boxed();
             self.fill = Some(Fill { orders, began: Instant::now(), filled });
         }
     }
@@ -415,7 +418,7 @@ impl<'g> Member<'g> {
 }
 
 /// Waits until the fill in progress has ended, or for ever if there is none.
-async fn filled(fill: &mut Option<Fill>) {
+async fn filled(fill: &mut Option<Fill<'_>>) {
     match fill {
         Some(fill) => (&mut fill.filled).await,
         None => std::future::pending().await,

@@ -65,12 +65,28 @@ pub enum GroupError {
     /// The informers of the group's controllers in this process have not synced, so this process
     /// does not join the group. Reported each minute.
     #[error(
-        "this replica has not joined group {group} for {waited:?}, because a sharded controller is not          polled, or an informer that it waits for has not synced; check the errors of the controllers"
+        "this replica has not joined group {group} for {waited:?}, because a sharded controller is not \
+         polled, or an informer that it waits for has not synced; check the errors of the controllers"
     )]
     NotSynced {
         /// Namespace and name of the group.
         group: String,
         /// The time since the replica has begun to wait.
+        waited: Duration,
+    },
+    /// A controller or an informer does not have the objects of shards that this member has
+    /// claimed, so nobody works on these shards. Reported each minute for each of them.
+    #[error(
+        "this member of group {group} has waited {waited:?} for {participant} to hold the objects of \
+         shards that it has claimed, so nobody works on these shards; check that the informers run, \
+         that their lists do not fail, and that all handlers read"
+    )]
+    NotFilled {
+        /// Namespace and name of the group.
+        group: String,
+        /// The kind of the informer, or of the main objects of the controller.
+        participant: String,
+        /// The time since the member has begun to wait.
         waited: Duration,
     },
     /// A Lease with the label of the group has a name that no Lease of the group has.
@@ -90,6 +106,7 @@ impl GroupError {
             Self::Version { lease, .. } => ("version", &**lease),
             Self::Foreign { lease, .. } => ("foreign", &**lease),
             Self::NotSynced { group, .. } => ("not synced", &**group),
+            Self::NotFilled { participant, .. } => ("not filled", &**participant),
             Self::Unknown { lease } => ("unknown", &**lease),
         };
         format!("{kind} {of}")

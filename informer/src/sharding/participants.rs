@@ -1,16 +1,25 @@
 //! The controllers and informers that take part in the hand-overs of a group.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use deltafifo::locks::Mutex;
 use futures_util::FutureExt;
 use futures_util::future::{self, BoxFuture, join_all};
 use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
 
 use super::shards::ShardSet;
 
+/// The time between two reports of what the member waits for.
+pub(super) const REPORT_EVERY: Duration = Duration::from_secs(60);
+
 /// A controller, or an informer of a member's shards, that takes part in the hand-overs of a group.
 pub(crate) trait Participant: Send + Sync {
+    /// Returns the name of the participant, for people.
+    fn title(&self) -> String;
+
     /// Resolves when the stores of the participant hold a consistent list of these shards, begun
     /// after this call: every listed object in the listed version or a later one, and no other
     /// object of the shards from before the list. Failed requests are repeated.
@@ -95,8 +104,17 @@ impl Participants {
     }
 
     /// Waits until all participants have filled these shards, except those that leave. Participants
-    /// that join before the end count as well. Shards that are released before the end do not.
-    pub(super) fn fill(&self, shards: ShardSet) -> impl Future<Output = ()> + Send + use<> {
+    /// that join before the end count as well. Shards that are released before the end do not. Each
+    /// minute, calls `report` with the title of each participant that has not filled the shards,
+    /// and the time that it has taken so far.
+    pub(super) fn fill<R>(
+        &self,
+        shards: ShardSet,
+        report: R,
+    ) -> impl Future<Output = ()> + Send + use<R>
+    where
+        R: Fn(String, Duration) + Send + Sync,
+    {
         let mut joined = self.0.lock();
         joined.held = joined.held.or(shards);
         drop(joined);
@@ -110,7 +128,7 @@ impl Participants {
                 let Some(newest) = new.last() else { return };
                 filled = newest.number;
                 let shards = shards.and(held);
-                join_all(new.into_iter().map(|present| present.fill(shards))).await;
+                join_all(new.into_iter().map(|present| present.fill(shards, &report))).await;
             }
         }
     }
@@ -153,8 +171,12 @@ impl Participants {
 }
 
 impl Present {
-    async fn fill(&self, shards: ShardSet) {
-        self.unless_left(self.participant.fill(shards)).await;
+    async fn fill(&self, shards: ShardSet, report: impl Fn(String, Duration)) {
+        let mut filled = pin!(self.unless_left(self.participant.fill(shards)));
+        let began = Instant::now();
+        while timeout(REPORT_EVERY, &mut filled).await.is_err() {
+            report(self.participant.title(), began.elapsed());
+        }
     }
 
     async fn ready(&self) {

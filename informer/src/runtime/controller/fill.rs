@@ -52,6 +52,8 @@ pub(super) struct Fills {
     sharding: Sharding,
     errors: mpsc::Sender<Failure>,
     informers: Vec<(Terms, Arc<dyn Fill>)>,
+    /// The title of the informer of the main objects.
+    main: String,
 }
 
 /// An informer that is filled.
@@ -69,7 +71,7 @@ trait Fill: Send + Sync {
 
 impl Fills {
     pub(super) fn new(sharding: Sharding, errors: mpsc::Sender<Failure>) -> Self {
-        Self { sharding, errors, informers: Vec::new() }
+        Self { sharding, errors, informers: Vec::new(), main: String::new() }
     }
 
     /// Adds an informer. The handler of `registration` notifies `changed` after each change.
@@ -83,6 +85,9 @@ impl Fills {
         changed: Arc<Notify>,
         terms: Terms,
     ) -> Result<(), RunnerError> {
+        if terms.is_main {
+            self.main = informer.title();
+        }
         if let Some(selection) = informer.selection() {
             self.informers.push((terms, Arc::new(SelectionFill { selection, registration })));
             return Ok(());
@@ -105,6 +110,11 @@ impl Fills {
         };
         self.informers.push((terms, Arc::new(fill)));
         Ok(())
+    }
+
+    /// Returns the title of the informer of the main objects.
+    pub(super) fn main(&self) -> &str {
+        &self.main
     }
 
     /// Waits until the stores of all informers hold lists of these shards. Those that reconciles do

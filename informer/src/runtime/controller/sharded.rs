@@ -144,19 +144,26 @@ impl Sharding {
         started.spawn(enqueue(shards, store, schedule, self.clone()));
         let all = self.0.gate().shards();
         started.syncs.push(fills.fill_awaited(all).map(Ok).boxed());
-        let participant = Arc::new(ControllerShards { fills, shards: sender });
+        let main = fills.main().to_owned();
+        let participant = Arc::new(ControllerShards { main, fills, shards: sender });
         started.participation = Some(self.0.join(participant));
     }
 }
 
 /// A controller that takes part in the hand-overs of its group.
 struct ControllerShards {
+    /// The kind of the main objects.
+    main: String,
     fills: Fills,
     /// The shards whose keys are to be enqueued.
     shards: mpsc::UnboundedSender<u8>,
 }
 
 impl Participant for ControllerShards {
+    fn title(&self) -> String {
+        format!("the controller of {}", self.main)
+    }
+
     fn fill(&self, shards: ShardSet) -> BoxFuture<'static, ()> {
         self.fills.fill(shards)
     }

@@ -98,17 +98,27 @@ impl Selection {
     }
 }
 
-/// The objects of an informer are those of the shards that its member holds.
-impl Participant for Selection {
+/// An informer of the objects of the shards that its member holds.
+struct ShardsOfMember {
+    /// The kind of the objects.
+    title: String,
+    selection: Selection,
+}
+
+impl Participant for ShardsOfMember {
+    fn title(&self) -> String {
+        self.title.clone()
+    }
+
     fn fill(&self, shards: ShardSet) -> BoxFuture<'static, ()> {
-        self.change(|held| held.or(shards));
-        self.filled().boxed()
+        self.selection.change(|held| held.or(shards));
+        self.selection.filled().boxed()
     }
 
     /// Removes the shard. Without this, objects that the store still has when the shard is claimed
     /// again would count as filled.
     fn release(&self, shard: u8) {
-        self.change(|held| held.without(ShardSet::from_iter([shard])));
+        self.selection.change(|held| held.without(ShardSet::from_iter([shard])));
     }
 }
 
@@ -141,10 +151,10 @@ impl ShardPlan {
     ) -> ShardFeeder<K> {
         let source = Box::new(Arc::clone(&self.filter));
         let reflector = choose(ReflectorBuilder::new(source, queue.clone(), decoding));
-        let selection = self.selection.clone();
+        let (title, selection) = (self.scope().0.to_owned(), self.selection.clone());
         let participation = self.participants.join(|held| {
             selection.change(|_| held);
-            Arc::new(selection)
+            Arc::new(ShardsOfMember { title, selection })
         });
         ShardFeeder::new(self, queue, reflector, participation)
     }

@@ -117,6 +117,10 @@ impl Fake {
 }
 
 impl Participant for Fake {
+    fn title(&self) -> String {
+        "fake".to_owned()
+    }
+
     fn fill(&self, shards: ShardSet) -> BoxFuture<'static, ()> {
         self.filled.lock().push(shards);
         let mut fills = self.fills.subscribe();

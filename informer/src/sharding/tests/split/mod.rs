@@ -148,6 +148,11 @@ async fn shards_are_owned_only_when_each_informer_that_has_not_ended_is_filled()
     drop(dropped);
     sleep(SECOND).await;
     assert!(replica.group.owned().borrow().is_empty(), "an informer does not run");
+    assert_eq!(replica.reported(), [] as [String; 0]);
+    sleep(31 * SECOND).await;
+    let reported = replica.reported();
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    assert!(reported[0].contains("60s for configmaps.v1 to hold"), "{reported:?}");
     stopped.stop().await;
     replica.owns(16).await;
     assert_eq!(run.store().len(), OBJECTS);

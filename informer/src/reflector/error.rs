@@ -71,6 +71,18 @@ pub enum ReflectorError {
     /// as a scope. The namespace is added again after a backoff.
     #[error("the queue refused the namespace as a scope; it is not listed yet, and is added again")]
     Scope(#[source] ScopeError),
+    /// Stored objects have no uid, but the group of an informer [of its
+    /// shards](crate::SharedInformer::in_shards) shards by uid. They stay in the store when their
+    /// shards move.
+    #[cfg(feature = "leader-election")]
+    #[error(
+        "{objects} stored objects have no uid, so their shards are not known, and they stay in the store \
+         although shards have moved; keep `metadata.uid` in the transform, or shard by another property"
+    )]
+    NoUid {
+        /// The number of these objects.
+        objects: usize,
+    },
     /// An accessor, a key function, `should_resync` or a custom store panicked. If it panicked
     /// during a list, the list is abandoned and requested again; an event or bookmark is skipped. A
     /// panic of a decoder, transformer or index function is an error of its object instead.

@@ -21,6 +21,7 @@
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use deltafifo::WaitError;
@@ -29,6 +30,7 @@ use tokio::time::sleep;
 
 use super::filter::Filter;
 use super::{Selection, ShardPlan, Wanted};
+use crate::ReflectorError;
 use crate::reflector::{Backoff, Reflector, ReflectorBuilder, Sharded, Threads, WatchStatus};
 use crate::sharding::ObjectId;
 use crate::sharding::participants::Participation;
@@ -135,8 +137,21 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
         let mut backoff = self.backoff.clone();
         loop {
             let (queue, filter) = (Arc::clone(&self.queue), Arc::clone(&self.filter));
-            let leaves = move |id: ObjectId<'_>| !stay.contains(filter.shard_of_known(id));
+            let unknown = Arc::<AtomicUsize>::default();
+            let counter = Arc::clone(&unknown);
+            let leaves = move |id: ObjectId<'_>| match filter.shard_of_known(id) {
+                Some(shard) => !stay.contains(shard),
+                None => {
+                    counter.fetch_add(1, Ordering::Relaxed);
+                    false
+                }
+            };
             let removed = self.threads.run(move || queue.remove(&leaves)).await;
+            // Relaxed: the thread has ended.
+            let objects = unknown.load(Ordering::Relaxed);
+            if objects > 0 {
+                self.reflector.report(&ReflectorError::NoUid { objects });
+            }
             match removed.and_then(|removed| Ok(removed?)) {
                 Ok(false) => break,
                 Ok(true) => {

@@ -132,9 +132,11 @@ impl Filter {
         }
     }
 
-    /// Returns the shard of a known object, which the filter has passed.
-    pub(super) fn shard_of_known(&self, id: ObjectId<'_>) -> u8 {
-        self.by.shard_of(id, self.count)
+    /// Returns the shard of a known object, which the filter has passed. `None` if a transform has
+    /// dropped its uid, which decides the shard.
+    pub(super) fn shard_of_known(&self, id: ObjectId<'_>) -> Option<u8> {
+        let is_known = self.by != ShardBy::Uid || !id.uid.is_empty();
+        is_known.then(|| self.by.shard_of(id, self.count))
     }
 
     fn shard_of(&self, id: ObjectId<'_>) -> Result<u8, RequestError> {

@@ -1,13 +1,19 @@
 //! Tests of informers of selected shards over servers that refuse requests.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use deltafifo_testkit::{Fault, Request, ShardSelectors, Verb, status};
+use deltafifo::locks::Mutex;
+use deltafifo_testkit::{ApiServer, Fault, Request, Resource, ShardSelectors, Verb, status};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::Status;
+use serde_json::json;
 use tokio::time::timeout;
 
-use super::rig::{LONG, PROPERTIES, Rig, four, selector, set};
+use super::rig::{LONG, PROPERTIES, Rig, four, selecting, selector, set};
+use crate::lister_watcher::KubeListerWatcher;
 use crate::sharding::hash::ShardBy;
+use crate::sharding::source::Selection;
 
 /// While the lists fail, the watch serves the shards that the store has.
 #[tokio::test(start_paused = true)]
@@ -97,4 +103,38 @@ async fn failure_that_is_not_about_the_selector_is_reported_as_it_is() {
     rig.select(&[0, 1]).await;
     assert!(rig.server.requests().iter().all(has_selector));
     assert!(!rig.errors.lock().is_empty());
+}
+
+/// Without its uid, nothing says to which shard a stored object belongs.
+#[tokio::test(start_paused = true)]
+async fn objects_whose_uid_a_transform_drops_stay_and_are_reported() {
+    let server = ApiServer::builder().resource(Resource::config_maps()).build();
+    for number in 0..20 {
+        let metadata = json!({ "namespace": "shop", "name": format!("m{number}") });
+        let map = json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata });
+        server.apply(map).unwrap();
+    }
+    let errors = Arc::<Mutex<Vec<String>>>::default();
+    let log = Arc::clone(&errors);
+    let selection = Selection::new(ShardBy::Uid, four());
+    let maps = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
+    let informer = selecting::<ConfigMap>(&selection, maps)
+        .transform(|mut map| {
+            Arc::make_mut(&mut map).metadata.uid = None;
+            Ok(map)
+        })
+        .on_error(move |error| log.lock().push(crate::error_chain(error)))
+        .build()
+        .unwrap();
+    let running = informer.clone();
+    tokio::spawn(async move { running.run().await });
+    timeout(LONG, selection.replace(set(&[0, 1, 2, 3]))).await.unwrap();
+    assert_eq!(informer.store().len(), 20);
+    for kept in 0..4 {
+        // No shard is that of all objects.
+        timeout(LONG, selection.replace(set(&[kept]))).await.unwrap();
+        assert_eq!(informer.store().len(), 20, "objects of shard {kept} must not leave");
+        assert!(errors.lock().pop().is_some_and(|error| error.contains("have no uid")));
+        timeout(LONG, selection.replace(set(&[0, 1, 2, 3]))).await.unwrap();
+    }
 }

@@ -128,6 +128,8 @@ struct Member<'g> {
     fill: Option<Fill<'g>>,
     /// The orders to fill that wait for the end of `fill`. One list serves all of them.
     unfilled: Vec<(u8, u64)>,
+    /// The time of the first order in `unfilled`.
+    unfilled_since: Instant,
     /// The shards that the participants were ordered to fill, and that were not released since.
     held: ShardSet,
     /// Whether the Leases have been listed.
@@ -156,6 +158,7 @@ impl<'g> Member<'g> {
             known: KnownLeases::default(),
             fill: None,
             unfilled: Vec::new(),
+            unfilled_since: Instant::now(),
             held: ShardSet::default(),
             has_listed: false,
             open: ShardSet::default(),
@@ -223,6 +226,9 @@ impl<'g> Member<'g> {
                 MemberStep::Send(request) => self.send(request),
                 MemberStep::Fill { shard, number } => {
                     self.held.insert(shard);
+                    if self.unfilled.is_empty() {
+                        self.unfilled_since = Instant::now();
+                    }
                     self.unfilled.push((shard, number));
                 }
                 MemberStep::Enqueue { shard } => context.participants.enqueue(shard),
@@ -344,10 +350,12 @@ impl<'g> Member<'g> {
         }
     }
 
-    /// Begins to fill the shards that wait for it, unless a fill is in progress. Waits for the
-    /// answers to claims, which come soon, so that one list serves all of them.
+    /// Begins to fill the shards that wait for it, unless a fill is in progress. Waits a retry
+    /// period for the answers to claims, so that one list serves all of them.
     fn begin_fill(&mut self) {
-        if self.fill.is_none() && !self.unfilled.is_empty() && !self.protocol.is_claiming() {
+        let is_due = self.unfilled_since.elapsed() >= self.context.timing.retry_period
+            || !self.protocol.is_claiming();
+        if self.fill.is_none() && !self.unfilled.is_empty() && is_due {
             let orders = std::mem::take(&mut self.unfilled);
             let shards = orders.iter().map(|(shard, _)| *shard).collect();
             let context = self.context;

@@ -5,9 +5,9 @@ mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use deltafifo_testkit::{ShardSelectors, Verb};
+use deltafifo_testkit::{Fault, ShardSelectors, Verb, status};
 use k8s_openapi::api::core::v1::ConfigMap;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::rig::{HOUR, Replica, SECOND, builder_of, leases, members, name_of};
 use crate::sharding::ShardBy;
@@ -62,6 +62,25 @@ async fn one_list_fills_all_shards_that_are_claimed_at_a_time() {
     let a = Worker::<ConfigMap>::start(&world, "a");
     a.replica.owns(16).await;
     assert_eq!(world.requests(Verb::List).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_that_are_not_answered_do_not_delay_the_fill_of_other_shards() {
+    let world = World::new(ShardBy::Key, ShardSelectors::Ignored);
+    // The attempts of each shard begin at other times, so one of them is always in flight.
+    for (shard, failures) in [(5, 0), (6, 1), (7, 2)] {
+        let claim = |fault: Fault| {
+            let name = format!("counter-shard-{shard:03}");
+            fault.on(Verb::Update).when(move |request| request.name() == Some(&*name))
+        };
+        for _ in 0..failures {
+            world.server.fault(claim(Fault::status(status::internal_error("busy"))));
+        }
+        world.server.fault(claim(Fault::silence()).times(usize::MAX));
+    }
+    let replica = Replica::start_with(builder_of(world.server.client(), "a").by(world.by));
+    let owned = timeout(8 * SECOND, replica.owns(13)).await.expect("they are owned");
+    assert!([5, 6, 7].iter().all(|shard| !owned.contains(*shard)));
 }
 
 /// Without a release, the member would still have the objects from before, and would own the shard

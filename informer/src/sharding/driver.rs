@@ -417,10 +417,12 @@ impl<'g> Member<'g> {
     /// Releases the shards that the member no longer holds. This happens before a later claim, so
     /// that a fill after that lists again.
     fn release(&mut self) {
-        for shard in self.held.iter().filter(|shard| !self.protocol.holds(*shard)) {
-            self.held.remove(shard);
-            self.unfilled.retain(|(unfilled, _)| *unfilled != shard);
-            self.context.participants.release(shard);
+        let is_released = |shard: &u8| !self.protocol.holds(*shard);
+        let released: ShardSet = self.held.iter().filter(is_released).collect();
+        if !released.is_empty() {
+            self.held = self.held.without(released);
+            self.unfilled.retain(|(shard, _)| !released.contains(*shard));
+            self.context.participants.release(released);
         }
     }
 }
@@ -437,7 +439,7 @@ impl Drop for Member<'_> {
     /// Ends the work of a member whose run was dropped. At the end of a membership there is none.
     fn drop(&mut self) {
         self.context.format.shards.all().for_each(|shard| self.context.gate.revoke(shard));
-        self.held.iter().for_each(|shard| self.context.participants.release(shard));
+        self.context.participants.release(self.held);
         self.context.publish(ShardSet::default(), None);
         self.context.metrics.record(|metrics| metrics.is_member(false));
     }

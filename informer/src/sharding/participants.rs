@@ -28,9 +28,9 @@ pub(crate) trait Participant: Send + Sync {
     /// Enqueues the keys of all objects of the shard.
     fn enqueue(&self, _shard: u8) {}
 
-    /// Takes note that this member does not hold the shard any more. A fill of the shard that is in
+    /// Takes note that this member does not hold the shards any more. A fill of them that is in
     /// progress may end at once.
-    fn release(&self, _shard: u8) {}
+    fn release(&self, _shards: ShardSet) {}
 
     /// Resolves when the controller could work on shards: the informers that its reconciles wait
     /// for have synced. Other participants are ready at once.
@@ -155,11 +155,13 @@ impl Participants {
         }
     }
 
-    /// Notifies all participants that the member does not hold the shard any more.
-    pub(super) fn release(&self, shard: u8) {
-        self.0.lock().held.remove(shard);
+    /// Notifies all participants that the member does not hold the shards any more.
+    pub(super) fn release(&self, shards: ShardSet) {
+        let mut joined = self.0.lock();
+        joined.held = joined.held.without(shards);
+        drop(joined);
         for Present { participant, .. } in self.present().0 {
-            participant.release(shard);
+            participant.release(shards);
         }
     }
 

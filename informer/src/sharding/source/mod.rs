@@ -60,11 +60,15 @@ impl Selection {
 
     /// Replaces the selected shards by those that `change` returns for them.
     fn change(&self, change: impl FnOnce(ShardSet) -> ShardSet) {
-        self.wanted.send_modify(|wanted| {
+        self.wanted.send_if_modified(|wanted| {
             let shards = change(wanted.shards);
+            if shards == wanted.shards {
+                return false;
+            }
             wanted.number += 1;
             wanted.fresh = wanted.fresh.or(shards.without(wanted.shards)).and(shards);
             wanted.shards = shards;
+            true
         });
     }
 
@@ -115,10 +119,10 @@ impl Participant for ShardsOfMember {
         self.selection.filled().boxed()
     }
 
-    /// Removes the shard. Without this, objects that the store still has when the shard is claimed
+    /// Removes the shards. Without this, objects that the store still has when a shard is claimed
     /// again would count as filled.
-    fn release(&self, shard: u8) {
-        self.selection.change(|held| held.without(ShardSet::from_iter([shard])));
+    fn release(&self, shards: ShardSet) {
+        self.selection.change(|held| held.without(shards));
     }
 }
 

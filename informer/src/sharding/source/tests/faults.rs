@@ -52,6 +52,17 @@ async fn changes_of_kept_shards_arrive_while_lists_of_added_shards_fail() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn selection_that_does_not_change_keeps_the_watch() {
+    let mut rig = Rig::running(ShardBy::Key, ShardSelectors::Ignored, 20);
+    rig.select(&[0, 1]).await;
+    rig.server.wait_for_watchers(1).await;
+    rig.forget();
+    rig.select(&[0, 1]).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(rig.server.requests().len(), 0);
+}
+
 fn has_selector(request: &Request) -> bool {
     selector(request).is_some()
 }

@@ -15,8 +15,9 @@
 //!    drops the events up to the version of their list.
 //! 5. Once the listed objects are handled, the change is complete.
 //!
-//! A list is not ended by a change of the selection, so that the shards that are added during a
-//! list share the next one.
+//! A list of a change is not ended by the next change, so that the shards that are added during a
+//! list share the next one. A list that the watch needs in step 4, because its version is too old,
+//! is ended, and is the list of step 3 then.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -168,7 +169,8 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
         contents.partial = contents.partial.and(stay);
     }
 
-    /// Lists the wanted shards that are not listed yet. A failure is reported; the result is the
+    /// Lists the wanted shards that are not listed yet, or all of them if the watch cannot continue
+    /// without a list. A failure is reported; the result is the
     /// time to wait before another attempt.
     async fn fill(
         &self,
@@ -186,10 +188,11 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
             })?;
             contents.is_populated = true;
         }
-        if added.is_empty() {
+        let owes_list = !self.reflector.owes_no_list();
+        if added.is_empty() && (wanted.shards.is_empty() || !owes_list) {
             return Ok(());
         }
-        let is_whole = contents.listed.is_empty() || !self.reflector.owes_no_list();
+        let is_whole = contents.listed.is_empty() || owes_list;
         contents.partial = added;
         if is_whole {
             self.reflector.list_all(backoff).await?;

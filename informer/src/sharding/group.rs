@@ -199,8 +199,8 @@ impl ShardGroup {
     }
 
     /// Adds a controller to the group, until the guard is dropped. Call it before the controller
-    /// gets objects: from here on the controller takes part in fills, and it must itself
-    /// enqueue the objects of shards that are already owned.
+    /// gets objects: from here on the controller takes part in fills, and the controller
+    /// must enqueue the objects of shards that are already owned.
     pub(crate) fn join(&self, participant: Arc<dyn Participant>) -> Participation {
         self.0.participants.join(|_held| participant)
     }

@@ -41,7 +41,7 @@ impl Metrics {
         describe_histogram!(
             FILL_DURATION,
             Unit::Seconds,
-            "Time from the order to fill shards until the stores of all controllers have their objects"
+            "Time from the order to fill shards until the stores of all controllers and informers of shards have their objects"
         );
         let name = group.to_owned();
         Named(Some(Self {

@@ -48,11 +48,11 @@
 //! - No request of [`Permit::client`] is sent after the permit is lost. The limits of
 //!   [`Term::client`](crate::leader_election::Term::client) hold here as well. A write that must
 //!   not come from a former owner needs a `resourceVersion`, or the permit's fencing token.
-//! - Before the first work on a shard, the stores of all controllers that are
-//!   sharded by the group, and of all [informers of its shards](crate::SharedInformer::in_shards),
-//!   have every write that the former owner knows to have succeeded, and the controllers reconcile
-//!   every object of the shard. An object that is deleted while nobody owns its shard is not
-//!   reported as deleted: use finalizers.
+//! - Before the first work on a shard, the stores of all controllers that are sharded by the group,
+//!   and of all [informers of its shards](crate::SharedInformer::in_shards), have every write that
+//!   the former owner knows to have succeeded, and the controllers reconcile every object of the
+//!   shard. An object that is deleted while nobody owns its shard is not reported as deleted: use
+//!   finalizers.
 //! - While one member is live, each shard has an owner within the lease duration, a few seconds and
 //!   the time of a list after its owner fails.
 //!
@@ -62,7 +62,9 @@
 //!
 //! A replica becomes a member when the informers of its [sharded](crate::Controller::sharded)
 //! controllers have synced: until then it could not work on a shard. If an informer never syncs,
-//! the replica takes no shards, and reports [`GroupError::NotSynced`] each minute.
+//! the replica takes no shards, and reports [`GroupError::NotSynced`] each minute. If a member has
+//! claimed shards, and cannot list their objects, nobody works on these shards, and the member
+//! reports [`GroupError::NotFilled`] each minute.
 //!
 //! A member renews its own Lease each third of the lease duration, or each half of the renew
 //! deadline if that is shorter. The Leases of shards are written only when shards move. A member
@@ -107,7 +109,7 @@
 //! | `shard_group_claims_total` | counter | Claims of shards that were answered |
 //! | `shard_group_releases_total` | counter | Releases of shards that were answered |
 //! | `shard_group_lost_memberships_total` | counter | Memberships of this process that ended because the Lease expired, was changed or was deleted |
-//! | `shard_group_fill_duration_seconds` | histogram | Time from the order to fill shards until the stores of all controllers have their objects |
+//! | `shard_group_fill_duration_seconds` | histogram | Time from the order to fill shards until the stores of all controllers and informers of shards have their objects |
 //!
 //! The label `name` is the name of the group. If the sum of the owned shards of all replicas is
 //! less than the number of shards for longer than the lease duration, no replica works on some

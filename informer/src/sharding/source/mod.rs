@@ -216,7 +216,9 @@ where
     /// after the claim. So run the informer, which no factory does: without that, the member owns
     /// nothing. If a list fails, the error handler gets the error, and the list is repeated, even
     /// if the server does not have the kind. So do not use this informer for an
-    /// [optional](crate::Controller::optional) relation.
+    /// [optional](crate::Controller::optional) relation. While a shard waits for the informer for
+    /// longer than a minute, the group reports
+    /// [`GroupError::NotFilled`](crate::sharding::GroupError::NotFilled).
     ///
     /// When the member has released a shard, or has lost it, the objects of the shard leave the
     /// store. They are not deleted: handlers are notified with
@@ -237,6 +239,19 @@ where
     /// received, and those of the added shards are decoded. Shards that leave cost no list. After
     /// each change a new watch continues where the last one ended.
     ///
+    /// No watch is open while the added shards are listed, so changes of the other shards arrive
+    /// after the list. If the list fails, the watch of the other shards continues until the next
+    /// attempt, and what the list has shown leaves the store again. During a change,
+    /// [`applied_version`](deltafifo::IndexReader::applied_version) is `None`.
+    ///
+    /// If the server refuses to select (400 or 422), it is asked for all objects from then on. If
+    /// it fails (500), this request is repeated without a selection. This is logged once.
+    ///
+    /// The lists of added shards are pages, and never [streamed
+    /// lists](crate::reflector::ReflectorBuilder::watch_list). An informer of
+    /// [namespaces](SharedInformer::in_namespaces), and a
+    /// [factory](crate::shared_informer::SharedInformerFactory), have no split mode.
+    ///
     /// # Related objects
     ///
     /// A reconciler finds only the objects of its member's shards in the store. For objects that it
@@ -250,7 +265,9 @@ where
     ///
     /// The queue is by key: [`build`](SharedInformerBuilder::build) refuses [an in-order
     /// queue](SharedInformerBuilder::in_order). With `ShardBy::Namespace`, a list or a watch of
-    /// cluster-scoped objects fails.
+    /// cluster-scoped objects fails. With `ShardBy::Uid`, objects whose uid a
+    /// [transform](SharedInformerBuilder::transform) drops stay in the store when their shard
+    /// leaves, and [`ReflectorError::NoUid`](crate::ReflectorError::NoUid) is reported.
     pub fn in_shards(
         group: &ShardGroup,
         source: KubeListerWatcher,

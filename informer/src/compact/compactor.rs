@@ -307,7 +307,7 @@ impl<K> Compactor<K> {
         let json = trim(whole.as_bytes());
         let mut out = Vec::new();
         let text = std::str::from_utf8(cut(&self.common.prune, json, &mut out)?)?;
-        let mut fields = fields::read(text).map_err(PackError::Metadata)?;
+        let mut fields = fields::read(text).map_err(|error| PackError::unreadable(text, error))?;
         if self.validate {
             let decoded: K = deltafifo::panics::caught(|| self.common.decode(text))
                 .map_err(PackError::Panicked)?

@@ -3,7 +3,7 @@
 use deltafifo::BoxError;
 
 use super::codec::CodecError;
-use crate::wire::WireError;
+use crate::wire::{WireError, check};
 
 /// The reason why a received object was not stored.
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +15,7 @@ pub enum PackError {
     /// The text is not UTF-8.
     #[error("the object is not stored: its text is not UTF-8")]
     Utf8(#[from] std::str::Utf8Error),
-    /// The text is not JSON, or its metadata is ambiguous or has a wrong type.
+    /// The metadata of the JSON object is ambiguous or has a wrong type.
     #[error("the object is not stored: its metadata cannot be read")]
     Metadata(#[source] serde_json::Error),
     /// The object does not decode into its type, which is checked if
@@ -25,6 +25,17 @@ pub enum PackError {
     /// The decoder of the object's type panicked.
     #[error("the object is not stored: its decoder panicked: {0}")]
     Panicked(String),
+}
+
+impl PackError {
+    /// Returns the error for `text`, in which the metadata could not be read because of `error`.
+    pub(super) fn unreadable(text: &str, error: serde_json::Error) -> Self {
+        if text.starts_with('{') && check(text.as_bytes()).is_ok() {
+            Self::Metadata(error)
+        } else {
+            Self::Json(error.into())
+        }
+    }
 }
 
 impl From<WireError> for PackError {

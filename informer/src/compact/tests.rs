@@ -535,6 +535,26 @@ fn text_that_cannot_be_stored_is_refused() {
 }
 
 #[test]
+fn text_that_is_not_an_object_is_named_so_with_and_without_pruning() {
+    let pruning = Compactor::<Value>::builder().without(&["status"]).build();
+    let texts =
+        ["", " ", "null", "[]", r#"[{"name":"a"}]"#, r#""x""#, "1", "true", "{", r#"{"a":tru}"#];
+    for compactor in [Compactor::builder().build(), pruning] {
+        for json in texts {
+            let refused = compactor.pack(json.as_bytes()).unwrap_err();
+            assert!(matches!(refused, PackError::Json(_)), "{json:?}: {refused:?}");
+            assert!(refused.to_string().contains("not a JSON object"), "{json:?}: {refused}");
+        }
+        // These are objects, whose metadata the header cannot store.
+        for metadata in ["[]", r#"{"name":7}"#, r#"{"name":"\ud800"}"#, r#"{"generation":1e999}"#] {
+            let json = format!(r#"{{"metadata":{metadata}}}"#);
+            let refused = compactor.pack(json.as_bytes()).unwrap_err();
+            assert!(matches!(refused, PackError::Metadata(_)), "{json}: {refused:?}");
+        }
+    }
+}
+
+#[test]
 fn object_of_another_shape_stays_stored_and_its_error_names_the_key() {
     let json =
         r#"{"metadata":{"namespace":"shop","name":"a"},"spec":123456789012345678901234567890}"#;

@@ -556,14 +556,38 @@ fn text_that_is_not_an_object_is_named_so_with_and_without_pruning() {
 
 #[test]
 fn object_of_another_shape_stays_stored_and_its_error_names_the_key() {
-    let json =
-        r#"{"metadata":{"namespace":"shop","name":"a"},"spec":123456789012345678901234567890}"#;
+    let json = r#"{"metadata":{"namespace":"shop","name":"a"},"spec":7}"#;
     let object = pods().pack(json.as_bytes()).unwrap();
     let error = object.decode().unwrap_err();
     assert_eq!(error.key(), "shop/a");
     assert!(matches!(error.failure(), DecodeFailure::Json(_)));
     assert!(error.to_string().contains("shop/a"));
     assert_eq!(object.raw_json().unwrap(), json);
+}
+
+#[test]
+fn number_beyond_u64_is_stored_as_written() {
+    let numbers = ["18446744073709551616", "-123456789012345678901234567890", "1E+999"];
+    let json = |at: usize, seconds: &str, unknown: &str| {
+        let fields = format!(r#""activeDeadlineSeconds":{seconds},"unknown":[{unknown}],"#);
+        pod(1, at).replace(r#""spec":{"#, &format!(r#""spec":{{{fields}"#))
+    };
+    let compactor = pods();
+    let objects: Vec<_> = (0..)
+        .zip(numbers)
+        .map(|(at, number)| (json(2 * at, "7", number), json(2 * at + 1, number, "7")))
+        .map(|texts| (pack(&compactor, &texts.0), pack(&compactor, &texts.1), texts))
+        .collect();
+    assert_eq!(compactor.stats().bases, 1);
+    for (at, (unknown, typed, texts)) in objects.iter().enumerate() {
+        assert_eq!(unknown.raw_json().unwrap(), texts.0);
+        assert_eq!(typed.raw_json().unwrap(), texts.1);
+        let decoded = unknown.decode().unwrap();
+        assert_eq!(decoded.spec.unwrap().active_deadline_seconds, Some(7));
+        let error = typed.decode().unwrap_err();
+        assert_eq!(error.key(), format!("shop/w1-{}", 2 * at + 1));
+        assert!(matches!(error.failure(), DecodeFailure::Json(_)), "{error:?}");
+    }
 }
 
 #[test]

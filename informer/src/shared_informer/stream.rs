@@ -62,21 +62,8 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
     /// # }
     /// ```
     ///
-    /// The objects of a kube watcher are decoded, so a program that makes
-    /// compact ones of them (feature `compact`) does not compile:
-    ///
-    /// ```compile_fail,E0271
-    /// use deltafifo_informer::SharedInformer;
-    /// use deltafifo_informer::compact::Compact;
-    /// use k8s_openapi::api::core::v1::ConfigMap;
-    /// use kube::Api;
-    /// use kube::runtime::watcher;
-    ///
-    /// # fn example(maps: Api<ConfigMap>) {
-    /// let maps = watcher(maps, watcher::Config::default());
-    /// let _ = SharedInformer::<Compact<ConfigMap>>::for_stream(maps);
-    /// # }
-    /// ```
+    /// The objects of a kube watcher are decoded, so a program that makes compact ones of them
+    /// (feature `compact`) does not compile.
     pub fn for_stream(
         events: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
     ) -> SharedInformerBuilder<K, KubeMeta> {

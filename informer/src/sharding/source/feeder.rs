@@ -140,12 +140,12 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
             let (queue, filter) = (Arc::clone(&self.queue), Arc::clone(&self.filter));
             let unknown = Arc::<AtomicUsize>::default();
             let counter = Arc::clone(&unknown);
-            let leaves = move |id: ObjectId<'_>| match filter.shard_of_known(id) {
-                Some(shard) => !stay.contains(shard),
-                None => {
+            let leaves = move |id: ObjectId<'_>| {
+                let shard = filter.shard_of_known(id);
+                if shard.is_none() {
                     counter.fetch_add(1, Ordering::Relaxed);
-                    false
                 }
+                shard.is_some_and(|shard| !stay.contains(shard))
             };
             let removed = self.threads.run(move || queue.remove(&leaves)).await;
             // Relaxed: the thread has ended.

@@ -213,9 +213,9 @@ where
     /// The informer takes part in the hand-overs of the group from [its
     /// build](SharedInformerBuilder::build) until it ends. The member owns a shard that it has
     /// claimed only when all of these informers have its objects, from a consistent list that began
-    /// after the claim. So run the informer, which no factory does: without that, the member owns
-    /// nothing. If a list fails, the error handler gets the error, and the list is repeated, even
-    /// if the server does not have the kind. So do not use this informer for an
+    /// after the claim. So run the informer: without that, the member owns nothing. If a list
+    /// fails, the error handler gets the error, and the list is repeated, even if the server does
+    /// not have the kind. So do not use this informer for an
     /// [optional](crate::Controller::optional) relation. While a shard waits for the informer for
     /// longer than a minute, the group reports
     /// [`GroupError::NotFilled`](crate::sharding::GroupError::NotFilled).

@@ -2,7 +2,6 @@
 //! into two objects, each as fast as the server answers or once.
 
 use std::process::ExitCode;
-use std::{io, process, thread};
 
 use deltafifo::BoxError;
 use deltafifo_informer::leader_election::{ElectionError, LeaderElector, LeaseLock, Term};
@@ -14,8 +13,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
 use super::CandidateOptions;
-use super::history::{Object, Token};
+use super::history::token_of;
 use super::reconciler::Reconciler;
+use crate::history::Object;
+use crate::process::end_with_input;
 use crate::servers::{NAMESPACE, client_at};
 use crate::wait::POLL;
 
@@ -42,11 +43,7 @@ impl Candidate {
     /// Campaigns until SIGTERM arrives, a term is lost, or the standard input ends, which means
     /// that the scenario has ended.
     pub async fn run(&self) -> ExitCode {
-        thread::spawn(|| {
-            // An error of the standard input ends the candidate, too.
-            let _ = io::copy(&mut io::stdin(), &mut io::sink());
-            process::exit(1);
-        });
+        end_with_input();
         match self.campaign().await {
             Ok(Ok(())) => ExitCode::SUCCESS,
             Ok(Err(lost)) => {
@@ -80,7 +77,7 @@ impl Candidate {
             return Ok(elector.run(|term| reconciler.lead(term)).await);
         }
         let lead = async |term: Term| {
-            let data = Token::of(&term).data(term.identity());
+            let data = token_of(&term).data(term.identity());
             let written = Object::ALL.map(|object| {
                 let metadata =
                     ObjectMeta { name: Some(object.name(&self.lease)), ..Default::default() };

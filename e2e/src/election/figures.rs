@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
 
 use super::fault::Fault;
 use super::trial::Outcome;
+use crate::times::Times;
 
 /// The outcomes of all trials.
 #[derive(Default)]
@@ -17,12 +17,10 @@ impl Figures {
         self.handovers(fault).len()
     }
 
-    /// Returns the handovers after this fault, the shortest first.
-    fn handovers(&self, fault: Fault) -> Vec<Duration> {
+    /// Returns the handovers after this fault.
+    fn handovers(&self, fault: Fault) -> Times {
         let outcomes = self.0.iter().filter(|outcome| outcome.fault == fault);
-        let mut handovers: Vec<_> = outcomes.filter_map(|outcome| outcome.handover).collect();
-        handovers.sort_unstable();
-        handovers
+        outcomes.filter_map(|outcome| outcome.handover).collect()
     }
 
     fn sum(&self, number: impl Fn(&Outcome) -> usize) -> usize {
@@ -69,10 +67,8 @@ impl fmt::Display for Figures {
         )?;
         for fault in Fault::ALL {
             let handovers = self.handovers(fault);
-            if let Some(longest) = handovers.last() {
-                let median = handovers[handovers.len() / 2];
-                let p99 = handovers[handovers.len() * 99 / 100];
-                write!(f, ", {fault}: {median:.3?}, p99 {p99:.3?}, at most {longest:.3?}")?;
+            if handovers.len() > 0 {
+                write!(f, ", {fault}: {handovers}")?;
             }
         }
         Ok(())

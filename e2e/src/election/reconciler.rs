@@ -14,7 +14,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 
-use super::history::{Object, Token};
+use super::history::token_of;
+use crate::history::Object;
 use crate::servers::NAMESPACE;
 use crate::wait::POLL;
 
@@ -46,7 +47,7 @@ impl Reconciler {
         let context = Context {
             maps: Api::namespaced(term.client(), NAMESPACE),
             lease: self.lease.clone(),
-            data: Token::of(&term).data(term.identity()),
+            data: token_of(&term).data(term.identity()),
         };
         Controller::from_informer(&self.maps)
             .while_leading(&term)

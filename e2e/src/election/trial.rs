@@ -1,6 +1,5 @@
 //! Trials: two candidates compete for a lease, and a fault ends the term of the leader.
 
-use std::fs;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,18 +13,19 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use kube::{Api, Client};
 use rustix::process::Signal;
+use tokio::process::Command;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::CandidateOptions;
 use super::candidate::LOST;
 use super::fault::Fault;
-use super::history::{Change, Entry, Object};
+use super::history::{Change, Entry, Reader, Recorder};
 use super::judge::{Verdict, judge};
-use super::process::Process;
-use super::recorder::{Reader, Recorder};
-use super::{CandidateOptions, Timing};
-use crate::proxy::Proxy;
+use crate::history::Object;
+use crate::process::{Proxied, this_program};
 use crate::scenarios::Setting;
 use crate::servers::{NAMESPACE, Servers};
+use crate::timing::Timing;
 
 /// The names of the candidates.
 const NAMES: [&str; 2] = ["a", "b"];
@@ -54,20 +54,14 @@ pub struct Outcome {
 struct Trial {
     lease: String,
     reader: Reader,
-    leader: Candidate,
-    standby: Candidate,
+    leader: Proxied,
+    standby: Proxied,
     /// Whether a candidate lost its lease before the fault.
     is_lost: bool,
     /// Whether the candidates run another program. Its faults are counted, and are no errors.
     is_rival: bool,
     /// The file to which the history is written if the trial fails.
     file: PathBuf,
-}
-
-/// A process that reaches the API server through its own proxy.
-struct Candidate {
-    process: Process,
-    proxy: Proxy,
 }
 
 impl Batch {
@@ -97,7 +91,7 @@ impl Batch {
         sleep(during).await;
         let ended = begun + during;
         let is_counted = |entry: &Entry| {
-            matches!(entry.change, Change::Lease { .. }) && (begun..ended).contains(&entry.at)
+            matches!(entry.change, Change::Lease(Some(_))) && (begun..ended).contains(&entry.at)
         };
         let all = self.trials.iter().map(|trial| trial.reader.all());
         all.map(|history| history.iter().filter(|entry| is_counted(entry)).count()).sum()
@@ -114,16 +108,8 @@ impl Batch {
         let began = Instant::now();
         let away = timing.lease_duration;
         match fault {
-            Fault::ApiKilled => {
-                servers.kill_api().await?;
-                sleep(away).await;
-                servers.start_api().await?;
-            }
-            Fault::EtcdGone => {
-                servers.stop_etcd().await?;
-                sleep(away).await;
-                servers.start_etcd().await?;
-            }
+            Fault::ApiKilled => servers.kill_api_for(away).await?,
+            Fault::EtcdGone => servers.stop_etcd_for(away).await?,
             _ => {}
         }
         let trials = trials.into_iter().map(|trial| trial.conclude(fault, began, timing, &client));
@@ -162,15 +148,12 @@ impl Trial {
         let free = Lease { metadata: metadata(lease.clone()), spec: Some(spec) };
         leases.create(&PostParams::default(), &free).await?;
         let mut reader = recorder.reader(&lease);
-        let [first, second] = NAMES.map(|name| -> Result<_, BoxError> {
-            let proxy = Proxy::to(port)?;
-            let process = Process::start(setting, proxy.port(), (&lease, name), options)?;
-            Ok(Candidate { process, proxy })
-        });
+        let [first, second] =
+            NAMES.map(|name| start_candidate(setting, port, (&lease, name), options));
         let (first, second) = (first?, second?);
-        let is_write = |change: &Change| matches!(change, Change::Write { .. });
+        let is_write = |entry: &Entry| matches!(entry.change, Change::Write { .. });
         let written = reader.next("first write", SLACK, is_write).await?;
-        let (leader, standby) = if written.change.is_write_of(first.process.name()) {
+        let (leader, standby) = if written.change.is_write_of(&first.name()) {
             (first, second)
         } else {
             (second, first)
@@ -196,10 +179,7 @@ impl Trial {
             Ok(Outcome { fault, verdict, handover })
         };
         let concluded: Result<_, BoxError> = concluded.await;
-        concluded.map_err(|error| match self.keep_history() {
-            Ok(()) => format!("{}: {error}, see {}", self.lease, self.file.display()).into(),
-            Err(lost) => format!("{}: {error}; its history is lost: {lost}", self.lease).into(),
-        })
+        self.reader.kept(concluded, &self.file)
     }
 
     /// Returns whether a candidate has ended. Candidates of another program may both have led.
@@ -219,7 +199,7 @@ impl Trial {
     ) -> Result<Option<Duration>, BoxError> {
         let Timing { lease_duration, .. } = timing;
         let limit = lease_duration * 3 + SLACK;
-        let standby = self.standby.process.name();
+        let standby = self.standby.name();
         if !fault.is_of_servers() {
             // The pause is random, so that faults come at any time between two renewals.
             sleep(lease_duration.mul_f64(fastrand::f64() / 3.0)).await;
@@ -239,8 +219,8 @@ impl Trial {
                 }
                 // Another program may end without a release. Its lease then expires.
                 let is_rival = self.is_rival;
-                let is_end = |change: &Change| {
-                    change.is_release() || is_rival && change.is_claim_of(standby)
+                let is_end = |entry: &Entry| {
+                    entry.change.is_release() || is_rival && entry.change.is_claim_of(&standby)
                 };
                 let end = self.reader.next("release", limit, is_end).await?;
                 if end.change.is_release() {
@@ -254,7 +234,7 @@ impl Trial {
             }
             Fault::ApiKilled | Fault::EtcdGone => {}
         }
-        let is_write = |change: &Change| change.is_write_of(standby);
+        let is_write = |entry: &Entry| entry.change.is_write_of(&standby);
         let first = tokio::select! {
             biased;
             first = self.reader.next("write of the second leader", limit, is_write) => first?,
@@ -300,9 +280,26 @@ impl Trial {
         }
         Ok(verdict)
     }
+}
 
-    fn keep_history(&self) -> std::io::Result<()> {
-        let lines: Vec<_> = self.reader.all().iter().map(Entry::to_string).collect();
-        fs::write(&self.file, lines.join("\n"))
-    }
+/// Starts a candidate for this lease: of this program, or of another one that the command line
+/// names. Its errors are appended to `LEASE.log` in the directory of the servers.
+fn start_candidate(
+    setting: &Setting,
+    port: u16,
+    (lease, name): (&str, &str),
+    options: CandidateOptions,
+) -> Result<Proxied, BoxError> {
+    let mut command = match &setting.candidate {
+        Some(rival) => Command::new(rival),
+        None => this_program("candidate")?,
+    };
+    command.args(options.arguments());
+    command.args([format!("--lease={lease}"), format!("--identity={name}")]);
+    let log = setting.dir.join(format!("{lease}.log"));
+    let at = |port| {
+        command.arg(format!("--port={port}"));
+        command
+    };
+    Proxied::start(name, port, at, &log)
 }

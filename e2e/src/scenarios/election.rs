@@ -8,8 +8,9 @@ use kube::Client;
 
 use super::{Ended, Outcome, Setting};
 use crate::election::fault::Fault;
-use crate::election::{Batch, CandidateOptions, Figures, Recorder, Timing};
+use crate::election::{Batch, CandidateOptions, Figures, Recorder};
 use crate::servers::{Options, Servers};
+use crate::timing::Timing;
 
 /// The largest number of trials at a time, each with a lease of its own.
 const AT_ONCE: usize = 10;

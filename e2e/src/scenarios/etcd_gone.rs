@@ -3,8 +3,6 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
-
 use super::{Ended, Outcome, Setting};
 use crate::churn::Churn;
 use crate::gate::Gate;
@@ -29,10 +27,7 @@ pub async fn run(setting: &Setting) -> Ended {
     rig.received_more(100).await?;
     let before = rig.gate.seen().requests.len();
     let full_requests = informers.clients().map(|client| client.full_requests);
-    servers.stop_etcd().await?;
-    // The duration of the outage; this waits for nothing.
-    sleep(AWAY).await;
-    servers.start_etcd().await?;
+    servers.stop_etcd_for(AWAY).await?;
     rig.received_more(100).await?;
     let written = churn.stop().await?;
     rig.settled(&writer).await?;

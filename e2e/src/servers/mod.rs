@@ -85,11 +85,6 @@ impl Servers {
     /// Starts both servers and creates the namespace.
     pub async fn start(setting: &Setting, options: Options) -> Result<Self, BoxError> {
         let ports = Ports::free()?;
-        let config = user(ports.api)?;
-        let mut without_retries = config.clone();
-        without_retries.default_retry = false;
-        (without_retries.read_timeout, without_retries.reset_reader_on_write) =
-            (Some(ANSWERING), true);
         fs::write(
             setting.dir.join("tokens.csv"),
             format!("{TOKEN},tester,tester,system:masters\n{LIMITED_TOKEN},{LIMITED},{LIMITED},\n"),
@@ -100,11 +95,11 @@ impl Servers {
             etcd_binary: options.etcd.unwrap_or_else(|| setting.binaries.join(ETCD)),
             arguments: options.arguments,
             rbac: options.rbac,
+            client: client_at(ports.api)?,
+            without_retries: writing_client_at(ports.api)?,
             ports,
             api: None,
             etcd: None,
-            client: Client::try_from(config)?,
-            without_retries: Client::try_from(without_retries)?,
         };
         servers.start_etcd().await?;
         servers.start_api().await?;
@@ -222,6 +217,20 @@ impl Servers {
         }
     }
 
+    /// Kills the API server, and starts it again after this time.
+    pub async fn kill_api_for(&mut self, away: Duration) -> Result<(), BoxError> {
+        self.kill_api().await?;
+        sleep(away).await;
+        self.start_api().await
+    }
+
+    /// Stops etcd, and starts it again after this time.
+    pub async fn stop_etcd_for(&mut self, away: Duration) -> Result<(), BoxError> {
+        self.stop_etcd().await?;
+        sleep(away).await;
+        self.start_etcd().await
+    }
+
     /// Kills the API server with SIGKILL: connections break off.
     pub async fn kill_api(&mut self) -> Result<(), BoxError> {
         match self.api.take() {
@@ -248,6 +257,15 @@ impl Ports {
 /// Returns a client for informers. `port` is the port of the API server, or of a proxy to it.
 pub fn client_at(port: u16) -> Result<Client, BoxError> {
     Ok(Client::try_from(user(port)?)?)
+}
+
+/// Returns a client for writes. It has a timeout and does not retry. `port` is the port of the API
+/// server, or of a proxy to it.
+pub fn writing_client_at(port: u16) -> Result<Client, BoxError> {
+    let mut config = user(port)?;
+    config.default_retry = false;
+    (config.read_timeout, config.reset_reader_on_write) = (Some(ANSWERING), true);
+    Ok(Client::try_from(config)?)
 }
 
 /// Returns the configuration of a client whose user has all permissions. `port` is the port of the

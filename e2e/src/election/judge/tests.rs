@@ -1,7 +1,8 @@
 use tokio::time::Instant;
 
 use super::{Faults, Verdict, judge};
-use crate::election::history::{Change, Entry, Object, Token};
+use crate::election::history::{Change, Entry};
+use crate::history::{LeaseState, Object, Token};
 
 fn token(uid: &str, transitions: i32) -> Token {
     Token { uid: uid.to_owned(), transitions }
@@ -9,7 +10,7 @@ fn token(uid: &str, transitions: i32) -> Token {
 
 fn lease(uid: &str, transitions: i32, holder: &str) -> Change {
     let holder = Some(holder.to_owned()).filter(|holder| !holder.is_empty());
-    Change::Lease { token: token(uid, transitions), holder }
+    Change::Lease(Some(LeaseState { token: token(uid, transitions), holder }))
 }
 
 fn write(object: Object, uid: &str, transitions: i32, identity: &str) -> Change {
@@ -115,7 +116,7 @@ fn terms_of_a_lease_that_was_created_again_are_later_although_their_numbers_are_
     let again = [
         lease("u", 7, "a"),
         plain("u", 7, "a"),
-        Change::LeaseDeleted,
+        Change::Lease(None),
         plain("u", 7, "a"),
         lease("v", 0, "b"),
         plain("u", 7, "a"),
@@ -188,7 +189,7 @@ fn uid_that_changes_without_a_deletion_breaks_a_rule() {
 
 #[test]
 fn uid_that_returns_breaks_a_rule() {
-    let rule = wrong([lease("u", 1, "a"), Change::LeaseDeleted, lease("u", 1, "a")]);
+    let rule = wrong([lease("u", 1, "a"), Change::Lease(None), lease("u", 1, "a")]);
     assert_eq!(rule, "a uid returns");
 }
 

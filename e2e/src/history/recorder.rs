@@ -1,9 +1,11 @@
-//! Records the histories of all leases from one watch of etcd.
+//! Records histories from one watch of etcd, which orders all changes by their versions. A watch
+//! through the API server would lose the changes around its restart.
 
 use std::collections::HashMap;
-use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fs, io};
 
 use deltafifo::BoxError;
 use futures_util::{AsyncBufReadExt, StreamExt};
@@ -18,22 +20,31 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::history::{Change, Entry, Object};
+use super::{Entry, Recorded};
 use crate::servers::NAMESPACE;
 use crate::wait::POLL;
 
-type Histories = Arc<Mutex<HashMap<String, watch::Sender<Vec<Entry>>>>>;
+type Histories<C> = Arc<Mutex<HashMap<String, watch::Sender<Vec<Entry<C>>>>>>;
 
 /// A watch of etcd that continues across restarts of both servers. Dropping the value ends it.
-pub struct Recorder {
-    histories: Histories,
+pub struct Recorder<C> {
+    histories: Histories<C>,
     task: JoinHandle<()>,
 }
 
-/// A reader of the history of one lease. It reads each entry once, in order.
-pub struct Reader {
-    history: watch::Receiver<Vec<Entry>>,
+/// A reader of one history. It reads each entry once, in order.
+pub struct Reader<C> {
+    history: watch::Receiver<Vec<Entry<C>>>,
     next: usize,
+}
+
+/// An object in the namespace of the scenarios, after a change.
+pub struct Stored<'e> {
+    /// The resource, for example `leases`.
+    pub resource: &'e str,
+    pub name: &'e str,
+    /// The object; `None` if it was deleted.
+    json: Option<&'e [u8]>,
 }
 
 /// A line of etcd's gateway, which translates its protocol to JSON.
@@ -73,46 +84,45 @@ struct KeyValue {
     value: ByteString,
 }
 
-impl Recorder {
-    /// Starts to record the changes of all leases and of the objects that their leaders write, from
-    /// the first version on. `etcd` is a client of etcd. The API server must store its objects
-    /// there as JSON.
+impl<C: Recorded> Recorder<C> {
+    /// Starts to record the changes of all histories, from the first version on. `etcd` is a client
+    /// of etcd. The API server must store its objects there as JSON.
     pub fn start(etcd: Client) -> Self {
         let histories = Histories::default();
         let task = tokio::spawn(record(etcd, histories.clone()));
         Self { histories, task }
     }
 
-    /// Returns a reader of the history of this lease, from its creation on.
-    pub fn reader(&self, lease: &str) -> Reader {
+    /// Returns a reader of the history with this name, from its first change on.
+    pub fn reader(&self, name: &str) -> Reader<C> {
         let mut histories = self.histories.lock();
-        let history = histories.entry(lease.to_owned()).or_default().subscribe();
+        let history = histories.entry(name.to_owned()).or_default().subscribe();
         Reader { history, next: 0 }
     }
 }
 
-impl Drop for Recorder {
+impl<C> Drop for Recorder<C> {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Reader {
+impl<C: Recorded> Reader<C> {
     /// Waits for the next entry that `wanted` accepts. Returns an error that contains `what` if
     /// there is none within `limit`.
     pub async fn next(
         &mut self,
         what: &str,
         limit: Duration,
-        wanted: impl Fn(&Change) -> bool,
-    ) -> Result<Entry, BoxError> {
+        mut wanted: impl FnMut(&Entry<C>) -> bool,
+    ) -> Result<Entry<C>, BoxError> {
         let deadline = Instant::now() + limit;
         loop {
             {
                 let history = self.history.borrow_and_update();
                 while let Some(entry) = history.get(self.next) {
                     self.next += 1;
-                    if wanted(&entry.change) {
+                    if wanted(entry) {
                         return Ok(entry.clone());
                     }
                 }
@@ -123,12 +133,31 @@ impl Reader {
     }
 
     /// Returns all entries so far.
-    pub fn all(&self) -> Vec<Entry> {
+    pub fn all(&self) -> Vec<Entry<C>> {
         self.history.borrow().clone()
+    }
+
+    /// Returns the result. If it is an error, writes all entries so far to a file, for the person
+    /// who reads the error.
+    pub fn kept<T>(&self, result: Result<T, BoxError>, file: &Path) -> Result<T, BoxError> {
+        result.map_err(|error| {
+            let lines: Vec<_> = self.history.borrow().iter().map(Entry::to_string).collect();
+            match fs::write(file, lines.join("\n")) {
+                Ok(()) => format!("{error}, see {}", file.display()).into(),
+                Err(lost) => format!("{error}; the history is lost: {lost}").into(),
+            }
+        })
     }
 }
 
-async fn record(etcd: Client, histories: Histories) {
+impl Stored<'_> {
+    /// Returns the object, or `None` if it was deleted.
+    pub fn object<K: DeserializeOwned>(&self) -> Result<Option<K>, BoxError> {
+        Ok(self.json.map(serde_json::from_slice).transpose()?)
+    }
+}
+
+async fn record<C: Recorded>(etcd: Client, histories: Histories<C>) {
     let mut version = 0;
     loop {
         if let Err(error) = watch(&etcd, &histories, &mut version).await {
@@ -145,7 +174,11 @@ async fn record(etcd: Client, histories: Histories) {
 
 /// Records changes until the watch ends. `version` is the version of the last change, and is
 /// updated.
-async fn watch(etcd: &Client, histories: &Histories, version: &mut u64) -> Result<(), BoxError> {
+async fn watch<C: Recorded>(
+    etcd: &Client,
+    histories: &Histories<C>,
+    version: &mut u64,
+) -> Result<(), BoxError> {
     let key = |text: &str| ByteString(text.as_bytes().to_vec());
     let request = json!({ "create_request": {
         "key": key("/registry/"),
@@ -160,10 +193,12 @@ async fn watch(etcd: &Client, histories: &Histories, version: &mut u64) -> Resul
         let at = Instant::now();
         for event in result.events {
             let changed = event.kv.mod_revision.parse()?;
-            if let Some((lease, change)) = change(&event)? {
+            if let Some(stored) = stored(&event)?
+                && let Some((name, change)) = C::of(&stored)?
+            {
                 let entry = Entry { version: changed, at, change };
                 let mut histories = histories.lock();
-                histories.entry(lease).or_default().send_modify(|history| history.push(entry));
+                histories.entry(name).or_default().send_modify(|history| history.push(entry));
             }
             *version = changed;
         }
@@ -171,24 +206,13 @@ async fn watch(etcd: &Client, histories: &Histories, version: &mut u64) -> Resul
     Ok(())
 }
 
-/// Returns the lease and its change, or `None` if the event is about something else.
-fn change(event: &Event) -> Result<Option<(String, Change)>, BoxError> {
-    let key = str::from_utf8(&event.kv.key.0)?;
-    let in_namespace = |kind: &str| key.strip_prefix(&format!("/registry/{kind}/{NAMESPACE}/"));
-    if let Some(name) = in_namespace("leases") {
-        let lease = if event.kind == Kind::Delete { None } else { Some(parsed(event)?) };
-        return Ok(Some((name.to_owned(), Change::of_lease(lease))));
-    }
-    let Some((lease, object)) = in_namespace("configmaps").and_then(Object::of) else {
-        return Ok(None);
-    };
-    let change = match event.kind {
-        Kind::Put => Change::of_write(object, parsed(event)?),
-        Kind::Delete => None,
-    };
-    Ok(change.map(|change| (lease.to_owned(), change)))
-}
-
-fn parsed<K: DeserializeOwned>(event: &Event) -> Result<K, BoxError> {
-    Ok(serde_json::from_slice(&event.kv.value.0)?)
+/// Returns the object that has changed, or `None` if it is not in the namespace of the scenarios.
+fn stored(event: &Event) -> Result<Option<Stored<'_>>, BoxError> {
+    let key = str::from_utf8(&event.kv.key.0)?.strip_prefix("/registry/");
+    let parts = key.and_then(|key| {
+        let (resource, key) = key.split_once('/')?;
+        Some((resource, key.strip_prefix(NAMESPACE)?.strip_prefix('/')?))
+    });
+    let json = Some(&*event.kv.value.0).filter(|_| event.kind == Kind::Put);
+    Ok(parts.map(|(resource, name)| Stored { resource, name, json }))
 }

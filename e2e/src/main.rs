@@ -7,8 +7,8 @@
 //! checks every notification: see `oracle`, and `scenarios/`, with one file per scenario. Most
 //! scenarios also run shared informers, this project's and client-go's, with a handler that sleeps
 //! and one that panics: see `informers/`. One oracle judges all of them. One scenario compares
-//! controllers, this project's and kube's: see `controllers/`. Others elect leaders, in processes
-//! of their own: see `election/`.
+//! controllers, this project's and kube's: see `controllers/`. Others elect leaders or share
+//! objects, in processes of their own: see `election/` and `replicas/`.
 
 #![allow(clippy::duplicate_mod)] // Each controller is compiled with two runtimes.
 
@@ -24,6 +24,7 @@ mod informers;
 mod oracle;
 mod process;
 mod proxy;
+mod replicas;
 mod rig;
 mod scenarios;
 mod serve;
@@ -48,6 +49,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, timeout};
 
 use election::candidate::Candidate;
+use replicas::replica::Replica;
 use scenarios::{Outcome, Scenario, Setting};
 
 /// Runs reflectors and informers against a real API server and etcd.
@@ -69,8 +71,8 @@ struct Cli {
     /// --serve, the number of objects to create
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(100..=1_000_000))]
     objects: Option<u32>,
-    /// The number of leaders that each fault of election-full and election-handovers ends; 100 and
-    /// 50 by default
+    /// The number of leaders or replicas that each fault of election-full, replicas-full and
+    /// election-handovers strikes; 100, 100 and 50 by default
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..))]
     trials: Option<u16>,
     /// Another program for the candidates of elections: see ci/rivals.sh. Its faults are counted,
@@ -87,13 +89,18 @@ enum Command {
     /// Campaign for a lease, as a process of a scenario
     #[command(hide = true)]
     Candidate(Candidate),
+    /// Reconcile the objects of shards, as a process of a scenario
+    #[command(hide = true)]
+    Replica(Replica),
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
-    if let Some(Command::Candidate(candidate)) = &cli.command {
-        return candidate.run().await;
+    match &cli.command {
+        Some(Command::Candidate(candidate)) => return candidate.run().await,
+        Some(Command::Replica(replica)) => return replica.run().await,
+        None => {}
     }
     // The servers are child processes, so a signal must end them, too.
     tokio::select! {

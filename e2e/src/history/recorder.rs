@@ -132,6 +132,15 @@ impl<C: Recorded> Reader<C> {
         }
     }
 
+    /// Reads all entries so far.
+    pub fn read(&mut self, mut visit: impl FnMut(&Entry<C>)) {
+        let history = self.history.borrow_and_update();
+        while let Some(entry) = history.get(self.next) {
+            self.next += 1;
+            visit(entry);
+        }
+    }
+
     /// Returns all entries so far.
     pub fn all(&self) -> Vec<Entry<C>> {
         self.history.borrow().clone()

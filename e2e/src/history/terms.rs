@@ -22,6 +22,8 @@ pub struct Terms {
 pub struct Term {
     token: Token,
     holder: String,
+    /// The version of its claim.
+    pub claimed: u64,
 }
 
 impl Terms {
@@ -30,7 +32,11 @@ impl Terms {
     ///
     /// # Errors
     /// The reason why the record is wrong.
-    pub fn add(&mut self, lease: Option<&LeaseState>) -> Result<Vec<&'static str>, &'static str> {
+    pub fn add(
+        &mut self,
+        version: u64,
+        lease: Option<&LeaseState>,
+    ) -> Result<Vec<&'static str>, &'static str> {
         let mut broken = Vec::new();
         let Some(state) = lease else {
             self.lease = None;
@@ -58,7 +64,9 @@ impl Terms {
         }
         if is_other || token.transitions > transitions {
             match holder.clone() {
-                Some(holder) => self.all.push(Term { token: token.clone(), holder }),
+                Some(holder) => {
+                    self.all.push(Term { token: token.clone(), holder, claimed: version });
+                }
                 None => broken.push("a term has no holder"),
             }
         }

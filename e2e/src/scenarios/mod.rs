@@ -7,6 +7,7 @@ mod etcd_gone;
 mod large;
 mod namespaces;
 mod page_expired;
+mod replicas;
 mod resume_accepted;
 mod resume_refused;
 mod tombstones;
@@ -86,6 +87,12 @@ pub enum Scenario {
     ElectionDefaults,
     /// 100 leaders with short leases are killed, and 100 are stopped (not run by default)
     ElectionFull,
+    /// Replicas that share objects are killed, stopped, terminated, cut off and started, or lose
+    /// their servers or Leases
+    Replicas,
+    /// 100 replicas that share objects are killed, and 100 are stopped, beside hundreds of other
+    /// faults (not run by default)
+    ReplicasFull,
     /// 50 leaders that reconcile each object once are terminated, and 50 are killed (not run by
     /// default)
     ElectionHandovers,
@@ -100,7 +107,10 @@ impl Scenario {
         let is_long = |scenario| {
             matches!(
                 scenario,
-                Self::ElectionDefaults | Self::ElectionFull | Self::ElectionHandovers
+                Self::ElectionDefaults
+                    | Self::ElectionFull
+                    | Self::ElectionHandovers
+                    | Self::ReplicasFull
             )
         };
         Self::value_variants().iter().copied().filter(move |scenario| !is_long(*scenario))
@@ -116,9 +126,12 @@ impl Scenario {
         Duration::from_secs(match self {
             Self::Churn => 300,
             Self::PageExpired | Self::Controllers => 240,
-            Self::Large => 900,
+            Self::Large | Self::Replicas => 900,
             Self::Election => 600,
-            Self::ElectionDefaults | Self::ElectionFull | Self::ElectionHandovers => 3_600,
+            Self::ElectionDefaults
+            | Self::ElectionFull
+            | Self::ElectionHandovers
+            | Self::ReplicasFull => 3_600,
             _ => 150,
         })
     }
@@ -141,6 +154,8 @@ impl Scenario {
             Self::ElectionDefaults => election::defaults(setting).boxed_local(),
             Self::ElectionFull => election::full(setting).boxed_local(),
             Self::ElectionHandovers => election::handovers(setting).boxed_local(),
+            Self::Replicas => replicas::short(setting).boxed_local(),
+            Self::ReplicasFull => replicas::full(setting).boxed_local(),
         }
     }
 }

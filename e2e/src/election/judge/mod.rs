@@ -48,7 +48,7 @@ pub fn judge(history: &[Entry]) -> Result<Verdict, String> {
     for entry in history {
         match &entry.change {
             Change::Lease(lease) => {
-                let broken = terms.add(lease.as_ref());
+                let broken = terms.add(entry.version, lease.as_ref());
                 for rule in broken.map_err(|reason| format!("{reason}: {entry}"))? {
                     verdict.broken.push(BrokenRule::new(rule, entry));
                 }

@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
 # Runs the reflector and shared informers against a real kube-apiserver and etcd on loopback
 # (`e2e/`), next to client-go's informer: `e2e.sh [SCENARIO...]`, by default all but the long
-# elections; `e2e.sh smoke` runs three of them with few objects. Missing programs are built once
-# with Go and stay in target/e2e/bin: the servers take 3 to 5 minutes, client-go's informer takes
-# one. An etcd 3.4 is used if the machine has one or DELTAFIFO_ETCD34 names one.
+# elections and groups of replicas; `e2e.sh smoke` runs three of them with few objects. Missing
+# programs are built once with Go and stay in target/e2e/bin: the servers take 3 to 5 minutes,
+# client-go's informer takes one. An etcd 3.4 is used if the machine has one or DELTAFIFO_ETCD34
+# names one.
 #
 # Proves: after everything that the scenarios did to these servers (killed, stopped, restarted,
 # compacted, made unavailable, run without a feature), the stores and handlers of ours and of
 # client-go ended with the contents of a fresh list; no key was delivered at an older version than
 # before, or in a state that was never written; no deletion was missed; no error was reported
 # without a cause; sleeping and panicking handlers affected no other; no write with a version
-# followed a write of a later term of a leader. Says nothing about other faults and versions,
-# networks, load balancers, or several API servers. The printed times are those of one run.
+# followed a write of a later term of a leader, or of a later owner of a shard; each change was
+# reconciled by the owner of its shard, also while shards moved. Says nothing about other faults and
+# versions, networks, load balancers, or several API servers. The printed times are those of one
+# run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/common.sh

@@ -27,6 +27,9 @@ run() { # part
     # 100 leaders killed and 100 stopped; five of each fault with the default durations; 50 leaders
     # terminated and 50 killed on idle servers.
     e2e-election-full | e2e-election-defaults | e2e-election-handovers) ci/e2e.sh "${1#e2e-}" ;;
+    # In each of three configurations 100 replicas killed and 100 stopped, and 20 of each other
+    # fault.
+    e2e-replicas-full) ci/e2e.sh "${1#e2e-}" ;;
     # 1,000,000 config maps of a real API server, in controllers.
     million) ci/million.sh ;;
     # Elections with fewer trials, of this project's elector and of four other libraries.
@@ -40,7 +43,7 @@ parts=("$@")
 if ((!$#)); then
   parts=(models lease sharding simulation shuttle stress sanitizers miri-races miri-engine miri-stress miri-compact fuzz-operations fuzz-handlers
     fuzz-indexer fuzz-keys fuzz-files fuzz-caches fuzz-selectors fuzz-wire fuzz-workqueue fuzz-compact fuzz-prune mutants e2e
-    e2e-election-full e2e-election-defaults e2e-election-handovers million rivals package verify msrv musl docs deny semver)
+    e2e-election-full e2e-election-defaults e2e-election-handovers e2e-replicas-full million rivals package verify msrv musl docs deny semver)
 fi
 # Records uncommitted changes, except those of the result file.
 commit=$(git rev-parse --short HEAD)

@@ -146,15 +146,22 @@ impl<C: Recorded> Reader<C> {
         self.history.borrow().clone()
     }
 
+    /// Returns the entries so far as lines, with their times in seconds.
+    fn text(&self) -> String {
+        let history = self.history.borrow();
+        let line = |entry: &Entry<C>| {
+            let time = entry.at.duration_since(history[0].at).as_secs_f64();
+            format!("{time:8.3} {entry}\n")
+        };
+        history.iter().map(line).collect()
+    }
+
     /// Returns the result. If it is an error, writes all entries so far to a file, for the person
     /// who reads the error.
     pub fn kept<T>(&self, result: Result<T, BoxError>, file: &Path) -> Result<T, BoxError> {
-        result.map_err(|error| {
-            let lines: Vec<_> = self.history.borrow().iter().map(Entry::to_string).collect();
-            match fs::write(file, lines.join("\n")) {
-                Ok(()) => format!("{error}, see {}", file.display()).into(),
-                Err(lost) => format!("{error}; the history is lost: {lost}").into(),
-            }
+        result.map_err(|error| match fs::write(file, self.text()) {
+            Ok(()) => format!("{error}, see {}", file.display()).into(),
+            Err(lost) => format!("{error}; the history is lost: {lost}").into(),
         })
     }
 }

@@ -42,11 +42,18 @@ const MEMBERS: usize = 3;
 pub struct ReplicaOptions {
     #[command(flatten)]
     pub timing: Timing,
+    /// Hold only the objects of the replica's shards, which the uids decide
+    #[arg(long)]
+    pub split: bool,
 }
 
 impl ReplicaOptions {
     /// Returns the arguments that contain these options.
     fn arguments(self) -> Vec<String> {
-        Vec::from(self.timing.arguments())
+        let mut arguments = Vec::from(self.timing.arguments());
+        if self.split {
+            arguments.push("--split".to_owned());
+        }
+        arguments
     }
 }

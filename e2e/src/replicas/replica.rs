@@ -63,10 +63,12 @@ impl Replica {
     async fn reconcile(&self) -> Result<(), BoxError> {
         let mut terminated = signal(SignalKind::terminate())?;
         let group = self.group()?;
-        let maps = self.informer()?;
+        let maps = self.informer(&group)?;
         let informer = maps.clone();
         let watching = tokio::spawn(async move { informer.run().await });
-        maps.wait_for_sync().await?;
+        if !self.options.split {
+            maps.wait_for_sync().await?;
+        }
         let controller = Controller::from_informer(&maps)
             .sharded(&group)
             .run(reconcile, |_, _, _| Action::requeue(RETRY), Arc::new(()))
@@ -82,14 +84,14 @@ impl Replica {
     }
 
     fn group(&self) -> Result<ShardGroup, BoxError> {
-        let ReplicaOptions { timing } = self.options;
+        let ReplicaOptions { timing, split } = self.options;
         let identity = self.identity.clone();
         // A client with a time limit: a request that is never answered would keep its shard.
         let client = writing_client_at(self.port)?;
         let group = ShardGroup::builder(client, NAMESPACE, &self.group)
             .identity(&self.identity)
             .shards(SHARDS)
-            .by(ShardBy::Key)
+            .by(if split { ShardBy::Uid } else { ShardBy::Key })
             .lease_duration(timing.lease_duration)
             .renew_deadline(timing.renew_deadline)
             .retry_period(timing.retry_period)
@@ -100,12 +102,17 @@ impl Replica {
         Ok(group)
     }
 
-    fn informer(&self) -> Result<SharedInformer<ConfigMap>, BoxError> {
+    fn informer(&self, group: &ShardGroup) -> Result<SharedInformer<ConfigMap>, BoxError> {
         let api = Api::<ConfigMap>::namespaced(client_at(self.port)?, NAMESPACE);
         let source = KubeListerWatcher::of_api(api, &())
             .query("labelSelector", format!("{GROUP}={}", self.group));
         let (first, most, reset) = (RETRY, SECOND, Duration::from_secs(120));
-        Ok(SharedInformer::builder(source)
+        let builder = if self.options.split {
+            SharedInformer::in_shards(group, source)
+        } else {
+            SharedInformer::builder(source)
+        };
+        Ok(builder
             .reflector(move |reflector| reflector.backoff(Backoff::new(first, most, reset)))
             .build()?)
     }

@@ -32,10 +32,15 @@ struct Plan {
 struct Configuration {
     /// Whether the server selects the objects of shards.
     is_gate_on: bool,
+    /// Whether replicas hold only the objects of their shards.
+    is_split: bool,
 }
 
-const CONFIGURATIONS: [Configuration; 2] =
-    [Configuration { is_gate_on: false }, Configuration { is_gate_on: true }];
+const CONFIGURATIONS: [Configuration; 3] = [
+    Configuration { is_gate_on: false, is_split: false },
+    Configuration { is_gate_on: false, is_split: true },
+    Configuration { is_gate_on: true, is_split: true },
+];
 
 /// Kills and stops 20 replicas in each configuration, beside a few of each other fault.
 pub async fn short(setting: &Setting) -> Ended {
@@ -57,7 +62,7 @@ async fn run(setting: &Setting, plan: &Plan) -> Ended {
         println!("{}; {figures}", figures.line(configuration.name()));
         all.add(figures);
     }
-    Ok(Outcome::Held(format!("{}; {all}", all.line("gate=off,on"))))
+    Ok(Outcome::Held(format!("{}; {all}", all.line("gate=off,on mode=warm,split"))))
 }
 
 impl Plan {
@@ -79,7 +84,12 @@ impl Plan {
 
 impl Configuration {
     fn name(self) -> &'static str {
-        if self.is_gate_on { "gate=on" } else { "gate=off" }
+        match (self.is_gate_on, self.is_split) {
+            (false, false) => "gate=off mode=warm by=key",
+            (false, true) => "gate=off mode=split by=uid",
+            (true, false) => "gate=on mode=warm by=key",
+            (true, true) => "gate=on mode=split by=uid",
+        }
     }
 
     /// Runs groups until all faults of the plan are inflicted, and judges their histories.
@@ -94,7 +104,7 @@ impl Configuration {
         let recorder = Recorder::start(servers.etcd_client()?);
         let (timing, faults) = (Timing::SHORT, plan.faults());
         let groups = (0..GROUPS.min(faults.len())).map(|number| {
-            let options = ReplicaOptions { timing };
+            let options = ReplicaOptions { timing, split: self.is_split };
             Group::start(setting, &servers, &recorder, format!("g{number}"), options)
         });
         let mut groups = try_join_all(groups).await?;

@@ -108,7 +108,8 @@ impl LateWrites {
     }
 }
 
-/// The number of faults of each kind.
+/// The number of faults of each kind. The start of a group counts as one join, and an outage of a
+/// server counts once for each group.
 struct Counts<'f>(&'f [Fault]);
 
 impl fmt::Display for Counts<'_> {

@@ -15,7 +15,7 @@ use crate::servers::{self, Options, Servers};
 use crate::timing::Timing;
 
 /// The largest number of groups at a time.
-const GROUPS: usize = 5;
+const GROUPS: usize = 6;
 
 /// The number of faults in each configuration.
 struct Plan {

@@ -19,6 +19,7 @@ mod versions;
 mod warm;
 mod workloads;
 
+pub use report::foreign_report;
 #[cfg(feature = "peers")]
 pub use server::connect;
 pub use tool::run_tool;

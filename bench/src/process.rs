@@ -3,10 +3,8 @@
 use std::fs;
 use std::num::NonZero;
 use std::thread;
-#[cfg(feature = "peers")]
 use std::time::Duration;
 
-#[cfg(feature = "peers")]
 use nix::time::{ClockId, clock_gettime};
 
 /// Returns the resident memory of this process, in bytes.
@@ -30,8 +28,8 @@ pub fn peak() -> u64 {
 
 /// Returns the peak of another process's resident memory since its start, in bytes; 0 if the
 /// process has ended.
-#[cfg(feature = "peers")]
-pub(crate) fn peak_of(process: u32) -> u64 {
+#[must_use]
+pub fn peak_of(process: u32) -> u64 {
     status_bytes(&process.to_string(), "VmHWM:")
 }
 
@@ -39,7 +37,6 @@ pub(crate) fn peak_of(process: u32) -> u64 {
 ///
 /// # Errors
 /// If the system has no clock for the CPU time of a process.
-#[cfg(feature = "peers")]
 pub fn cpu() -> nix::Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.into())
 }

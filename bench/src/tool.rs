@@ -102,7 +102,7 @@ fn parent(cli: &Cli) -> Result<(), Error> {
     };
     // Not earlier: Ctrl-C while Go compiles has nothing to keep.
     let interrupt = Interrupt::catch()?;
-    let mut run = Run::begins(plan.rounds);
+    let mut run = Run::begins("relist", plan.rounds);
     let mut outcome = rounds::run(&plan, go, &interrupt);
     outcome.skipped.extend(skipped);
     run.verdict = Verdict::of(&outcome.measured);
@@ -149,7 +149,7 @@ fn clients(cli: &Cli, kubeconfig: PathBuf) -> Result<(), Error> {
     let (objects, rounds) = (cli.most_objects(), cli.rounds());
     let chosen = server::ChosenClients::of(cli.client.clone(), &kubeconfig)?;
     let plan = server::ServerPlan { kubeconfig, chosen, objects, rounds };
-    let mut run = Run::begins(plan.rounds);
+    let mut run = Run::begins("relist", plan.rounds);
     let mut outcome = server::run(&plan)?;
     // A client that did not get all objects has failed its turn.
     let verdict = if outcome.measured.is_empty() { Verdict::Unknown } else { Verdict::Agree };

@@ -3,14 +3,15 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The files that are compiled into the tool and its programs in Go, or that determine how they are
-/// built. Reports, documents and tests are not among them, because they do not change a figure.
+/// The files that are compiled into the tools and their programs in Go, or that determine how they
+/// are built. Reports, documents and tests are not among them, because they do not change a figure.
 const SOURCES: &[&str] = &[
     ".cargo",
     "Cargo.lock",
     "Cargo.toml",
     "bench/Cargo.toml",
     "bench/data",
+    "bench/examples",
     "bench/peers",
     "bench/src",
     "core/Cargo.toml",
@@ -19,6 +20,8 @@ const SOURCES: &[&str] = &[
     "informer/src",
     "classic/Cargo.toml",
     "classic/src",
+    "testkit/Cargo.toml",
+    "testkit/src",
 ];
 
 /// Returns the commit of the source in a directory, followed by `-dirty` if the [`SOURCES`] differ

@@ -71,7 +71,7 @@ mod tests {
             Measured::new(engine, 1000, Row::new(Workload::Relist, "", "s", value))
         };
         let rows: Vec<_> = figures.iter().map(measured).collect();
-        meaning(&Report::of(Run::begins(1), Machine::here(), Summary::of(&rows, 1)))
+        meaning(&Report::of(Run::begins("relist", 1), Machine::here(), Summary::of(&rows, 1)))
     }
 
     #[test]

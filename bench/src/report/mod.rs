@@ -37,4 +37,4 @@ pub use outputs::Outputs;
 pub use run::{Missed, Run, Verdict};
 pub use summary::Summary;
 use table::print;
-pub use whole::Report;
+pub use whole::{Report, foreign_report};

@@ -91,11 +91,11 @@ impl Verdict {
 }
 
 impl Run {
-    /// Creates the description of a run that starts now.
-    pub fn begins(rounds: usize) -> Self {
+    /// Creates the description of a run of this tool that starts now.
+    pub fn begins(tool: &str, rounds: usize) -> Self {
         let now = Timestamp::now();
         let arguments = env::args_os().skip(1).map(|argument| plain(&argument.to_string_lossy()));
-        let command: Vec<_> = std::iter::once("relist".to_owned()).chain(arguments).collect();
+        let command: Vec<_> = std::iter::once(tool.to_owned()).chain(arguments).collect();
         Self {
             date: now.round(Unit::Second).unwrap_or(now).to_string(),
             command: command.join(" "),
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn date_is_in_utc_with_seconds() {
-        let date = Run::begins(1).date;
+        let date = Run::begins("relist", 1).date;
         assert!(date.starts_with("20") && date.ends_with('Z') && date.len() == 20, "{date}");
     }
 }

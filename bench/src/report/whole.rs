@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::groups::distinct;
 use super::run::Run;
@@ -45,6 +46,13 @@ pub enum Unreadable {
          measure again, or use the version that wrote it"
     )]
     Version(u64),
+}
+
+/// Returns a report of one run of another tool, which begins now, in the JSON form of
+/// [`Report`] but with rows of the tool's own form.
+#[must_use]
+pub fn foreign_report(tool: &str, rows: &[Value]) -> Value {
+    json!({ "runs": [Run::begins(tool, 1)], "machine": Machine::here(), "rows": rows })
 }
 
 impl Report {

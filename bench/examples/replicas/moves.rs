@@ -1,0 +1,187 @@
+//! The moves of shards: a fifth replica joins four, one of the first is killed, another one stops.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use deltafifo_informer::sharding::ShardSet;
+use deltafifo_testkit::ShardSelectors;
+use tokio::time::sleep;
+
+use crate::cluster::{
+    Failure, Requests, SHARDS, Timing, create_leases, create_maps, reached, server,
+};
+use crate::replica::{Mode, Plan, Replica};
+use crate::row::{Row, count};
+
+/// The replicas before the fifth one joins.
+const MEMBERS: usize = 4;
+
+pub(crate) async fn measure(
+    mode: Mode,
+    objects: usize,
+    timing: Timing,
+) -> Result<Vec<Row>, Failure> {
+    let title = mode.title();
+    let server = server(ShardSelectors::Ignored);
+    create_leases(&server)?;
+    create_maps(&server, objects)?;
+    let plan = Plan { mode, objects, timing, began: Instant::now() };
+    let limit = timing.lease_duration * 8;
+    let mut replicas = Vec::new();
+    for number in 0..MEMBERS {
+        replicas.push(Replica::start(plan, &server.client(), &format!("pod-{number}")).await?);
+    }
+    let is_balanced = || replicas.iter().all(|replica| replica.owned().len() == SHARDS / MEMBERS);
+    reached("balance of four replicas", limit, is_balanced).await?;
+    at_rest(&replicas).await;
+    let sizes = sizes(&replicas, objects)?;
+
+    server.forget_requests();
+    let joiner = Replica::start(plan, &server.client(), "joiner").await?;
+    let began_to_join = plan.elapsed();
+    let share = SHARDS / (MEMBERS + 1);
+    let is_owned =
+        || joiner.owned().len() >= share && owned(&replicas) + joiner.owned().len() == SHARDS;
+    reached("all shards owned after the join", limit, is_owned).await?;
+    let owned_after = plan.elapsed() - began_to_join;
+    let moved = joiner.owned().len();
+    let joiners = [joiner];
+    at_rest(&joiners).await;
+    let requests = Requests::of(&server);
+    let lost = |shard| replicas.iter().map(|former| former.record.lost(shard)).fold(0.0, f64::max);
+    let unserved =
+        Unserved::new(|shard| Some(lost(shard)).filter(|at| *at > began_to_join), &joiners);
+    // A server that does not shard is listed as a whole.
+    let [move_bar, kill_bar] = if mode == Mode::Warm { [0.5, 2.0] } else { [2.0, 3.0] };
+    let row = |name: &str, unit, value| Row::new(format!("{title}, {name}"), unit, value);
+    let mut rows = vec![
+        row("join 4 to 5: Lease writes but renewals", "", count(requests.lease_writes)).bar(30.0),
+        row("join: writes of objects", "", count(requests.object_writes)).bar(0.0),
+        row("join: shards moved", "", count(moved)),
+        row("join: start to all shards owned, with the settle time", "s", owned_after),
+        row("join: a moved key unserved, p99", "s", unserved.p99()?).bar(move_bar),
+        row(
+            "join: a moved shard without an owner until its first reconcile",
+            "s",
+            unserved.shard(),
+        ),
+    ];
+
+    replicas.extend(joiners);
+    let (killed, owned_before) = take_one(&mut replicas);
+    let killed_at = plan.elapsed();
+    killed.kill().await;
+    reached("all shards owned after the kill", limit, || owned(&replicas) == SHARDS).await?;
+    at_rest(&replicas).await;
+    expect_all(&sizes, owned_before, &replicas)?;
+    let lost = |shard: u8| owned_before.contains(shard).then_some(killed_at);
+    let unserved = Unserved::new(lost, &replicas);
+    let bar = timing.lease_duration.as_secs_f64() + kill_bar;
+    rows.push(row("kill to the first reconcile of each shard", "s", unserved.shard()).bar(bar));
+    rows.push(row("kill to the first reconcile of the last key", "s", unserved.last()));
+
+    let (leaver, owned_before) = take_one(&mut replicas);
+    let (record, asked) = (Arc::clone(&leaver.record), plan.elapsed());
+    leaver.stop().await?;
+    reached("all shards owned after the stop", limit, || owned(&replicas) == SHARDS).await?;
+    at_rest(&replicas).await;
+    expect_all(&sizes, owned_before, &replicas)?;
+    let lost = |shard| owned_before.contains(shard).then(|| record.lost(shard).max(asked));
+    let unserved = Unserved::new(lost, &replicas);
+    rows.push(row("stop: a moved key unserved, p99", "s", unserved.p99()?).bar(move_bar));
+    rows.push(row(
+        "stop: a moved shard without an owner until its first reconcile",
+        "s",
+        unserved.shard(),
+    ));
+    for replica in replicas {
+        replica.kill().await;
+    }
+    Ok(rows)
+}
+
+/// Takes the first replica, and forgets the reconciles of the others. Returns it with its shards.
+fn take_one(replicas: &mut Vec<Replica>) -> (Replica, ShardSet) {
+    let taken = replicas.swap_remove(0);
+    let owned = taken.owned();
+    replicas.iter().for_each(|heir| heir.record.clear());
+    (taken, owned)
+}
+
+/// Returns the number of objects of each shard.
+///
+/// # Errors
+/// If an object was not reconciled.
+fn sizes(replicas: &[Replica], objects: usize) -> Result<[usize; SHARDS], Failure> {
+    let mut shards = vec![None; objects];
+    for (number, shard, _) in replicas.iter().flat_map(|replica| replica.record.reconciled()) {
+        shards[number] = Some(shard);
+    }
+    let mut sizes = [0; SHARDS];
+    for (number, shard) in shards.into_iter().enumerate() {
+        let shard = shard.ok_or_else(|| format!("object {number} was not reconciled"))?;
+        sizes[usize::from(shard)] += 1;
+    }
+    Ok(sizes)
+}
+
+/// Checks that the heirs have reconciled every object of the shards, and no other one.
+fn expect_all(sizes: &[usize; SHARDS], shards: ShardSet, heirs: &[Replica]) -> Result<(), Failure> {
+    let wanted: usize = shards.iter().map(|shard| sizes[usize::from(shard)]).sum();
+    let reconciled: usize = heirs.iter().map(|heir| heir.record.distinct()).sum();
+    if reconciled == wanted {
+        return Ok(());
+    }
+    Err(format!("{reconciled} objects were reconciled after a move of {wanted}").into())
+}
+
+fn owned(replicas: &[Replica]) -> usize {
+    replicas.iter().map(|replica| replica.owned().len()).sum()
+}
+
+/// Waits until no object was reconciled for a second.
+async fn at_rest(replicas: &[Replica]) {
+    let calls = || replicas.iter().map(|replica| replica.record.calls()).sum::<usize>();
+    let mut known = None;
+    while known != Some(calls()) {
+        known = Some(calls());
+        sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// The times in seconds from the loss of shards to the first reconciles of their objects.
+struct Unserved {
+    keys: Vec<f64>,
+    /// The first reconcile of each shard.
+    shards: [f64; SHARDS],
+}
+
+impl Unserved {
+    /// Compares the times at which shards were lost with the first reconciles of the heirs.
+    fn new(lost: impl Fn(u8) -> Option<f64>, heirs: &[Replica]) -> Self {
+        let (mut keys, mut shards) = (Vec::new(), [f64::INFINITY; SHARDS]);
+        for (_, shard, at) in heirs.iter().flat_map(|heir| heir.record.reconciled()) {
+            if let Some(lost) = lost(shard) {
+                let first = &mut shards[usize::from(shard)];
+                *first = first.min(at - lost);
+                keys.push(at - lost);
+            }
+        }
+        keys.sort_by(f64::total_cmp);
+        Self { keys, shards }
+    }
+
+    fn p99(&self) -> Result<f64, Failure> {
+        let keys = self.keys.len();
+        Ok(*self.keys.get(keys * 99 / 100).ok_or("no key has moved")?)
+    }
+
+    fn last(&self) -> f64 {
+        self.keys.last().copied().unwrap_or_default()
+    }
+
+    /// Returns the longest time of a shard.
+    fn shard(&self) -> f64 {
+        self.shards.iter().copied().filter(|time| time.is_finite()).fold(0.0, f64::max)
+    }
+}

@@ -89,7 +89,7 @@ enum Part {
 
 impl Args {
     fn replicas(&self, objects: usize) -> Replicas {
-        Replicas { mode: Mode::Warm, objects, members: self.replicas, is_quick: self.quick }
+        Replicas { mode: Mode::Split, objects, members: self.replicas, is_quick: self.quick }
     }
 }
 
@@ -108,7 +108,13 @@ impl Part {
                 idle::measure(timing, timing.lease_duration * u32::try_from(few(2, 4))?).await
             }
             Self::Elector => elector::measure(few(2, 20)).await,
-            Self::Moves => moves::measure(Mode::Warm, objects, timing).await,
+            Self::Moves => {
+                let mut rows = Vec::new();
+                for mode in [Mode::Warm, Mode::Split, Mode::SplitServer] {
+                    rows.extend(moves::measure(mode, objects, timing).await?);
+                }
+                Ok(rows)
+            }
             Self::Share => processes::measure_share(args.replicas(objects)).await,
             Self::Large => processes::measure_large(args.replicas(objects)).await,
         }

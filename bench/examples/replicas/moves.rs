@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deltafifo_informer::sharding::ShardSet;
-use deltafifo_testkit::ShardSelectors;
 use tokio::time::sleep;
 
 use crate::cluster::{
@@ -22,7 +21,7 @@ pub(crate) async fn measure(
     timing: Timing,
 ) -> Result<Vec<Row>, Failure> {
     let title = mode.title();
-    let server = server(ShardSelectors::Ignored);
+    let server = server(mode.selectors());
     create_leases(&server)?;
     create_maps(&server, objects)?;
     let plan = Plan { mode, objects, timing, began: Instant::now() };
@@ -51,8 +50,8 @@ pub(crate) async fn measure(
     let lost = |shard| replicas.iter().map(|former| former.record.lost(shard)).fold(0.0, f64::max);
     let unserved =
         Unserved::new(|shard| Some(lost(shard)).filter(|at| *at > began_to_join), &joiners);
-    // A server that does not shard is listed as a whole.
-    let [move_bar, kill_bar] = if mode == Mode::Warm { [0.5, 2.0] } else { [2.0, 3.0] };
+    // A server that does not shard sends all objects.
+    let [move_bar, kill_bar] = if mode == Mode::Split { [2.0, 3.0] } else { [0.5, 2.0] };
     let row = |name: &str, unit, value| Row::new(format!("{title}, {name}"), unit, value);
     let mut rows = vec![
         row("join 4 to 5: Lease writes but renewals", "", count(requests.lease_writes)).bar(30.0),

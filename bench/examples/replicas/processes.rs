@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use deltafifo_testkit::{ApiServer, Resource, ShardSelectors, Verb, status};
+use deltafifo_testkit::{ApiServer, Resource, Verb, status};
 use tokio::time::sleep;
 
 use crate::child::{Process, Progress};
@@ -93,7 +93,7 @@ impl Replicas {
 
     /// Starts the replicas over a new server.
     async fn start(self) -> Result<(Vec<Process>, ApiServer), Failure> {
-        let server = server(ShardSelectors::Ignored);
+        let server = server(self.mode.selectors());
         let make = |number| config_map(usize::try_from(number).unwrap_or_default());
         server.generate(&Resource::config_maps(), self.objects as u64, make)?;
         let url = format!("http://{}", serve(server.clone()).await?);

@@ -12,6 +12,7 @@ use deltafifo_informer::runtime::Controller;
 use deltafifo_informer::runtime::controller::{Action, Config};
 use deltafifo_informer::sharding::{Permit, ShardBy, ShardGroup, ShardSet};
 use deltafifo_informer::{KubeListerWatcher, SharedInformer};
+use deltafifo_testkit::ShardSelectors;
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
@@ -23,21 +24,31 @@ use crate::cluster::{Failure, SHARDS, Timing, number_of};
 /// The objects that a replica has, and those that it reconciles.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
-    /// All objects, and reconciles all.
+    /// It has and reconciles all objects.
     Unsharded,
-    /// All objects, and reconciles those of its shards, by key.
+    /// It has all objects.
     Warm,
+    /// It has the objects of its shards, and a server that does not shard sends all.
+    Split,
+    /// It has the objects of its shards, and the server sends only these.
+    SplitServer,
 }
 
 impl Mode {
-    pub(crate) fn by(self) -> ShardBy {
-        ShardBy::Key
+    fn by(self) -> ShardBy {
+        if self == Self::SplitServer { ShardBy::Uid } else { ShardBy::Key }
+    }
+
+    pub(crate) fn selectors(self) -> ShardSelectors {
+        if self == Self::SplitServer { ShardSelectors::Honoured } else { ShardSelectors::Ignored }
     }
 
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Unsharded => "unsharded",
             Self::Warm => "warm",
+            Self::Split => "split",
+            Self::SplitServer => "split, sharding server",
         }
     }
 }
@@ -160,9 +171,11 @@ impl Replica {
         let builder = || timing.group(client.clone(), pod, mode.by()).build();
         let group = (mode != Mode::Unsharded).then(builder).transpose()?;
         let source = KubeListerWatcher::new::<ConfigMap>(client.clone(), &(), None);
-        let informer = SharedInformer::<ConfigMap>::builder(source)
-            .on_error(|error| eprintln!("informer: {error}"))
-            .build()?;
+        let builder = match &group {
+            Some(group) if mode != Mode::Warm => SharedInformer::in_shards(group, source),
+            _ => SharedInformer::<ConfigMap>::builder(source),
+        };
+        let informer = builder.on_error(|error| eprintln!("informer: {error}")).build()?;
         let record = Arc::new(Record::new(began, objects));
         let (all, triggers) = broadcast::channel(1);
 
@@ -193,6 +206,7 @@ impl Replica {
         parts
             .spawn(async move { running.run().await.unwrap_or_else(|error| eprintln!("{error}")) });
         if let Some(group) = &group {
+            // An informer in split mode has synced with nothing.
             parts.spawn(record_losses(group.clone(), Arc::clone(&record)));
             informer.wait_for_sync().await?;
         }

@@ -32,6 +32,12 @@ run() { # part
     e2e-replicas-full) ci/e2e.sh "${1#e2e-}" ;;
     # 1,000,000 config maps of a real API server, in controllers.
     million) ci/million.sh ;;
+    # The bars of sharded controllers, and 1,000,000 objects in four replicas. Fails if one misses an
+    # object. Figures depend on the load of the machine.
+    replicas)
+      cargo run --release -p deltafifo-bench --example replicas
+      cargo run --release -p deltafifo-bench --example replicas -- --million
+      ;;
     # Elections with fewer trials, of this project's elector and of four other libraries.
     rivals) ci/rivals.sh ;;
     package | verify | msrv | musl | docs | deny | semver) ci/release.sh "$1" ;;
@@ -43,7 +49,8 @@ parts=("$@")
 if ((!$#)); then
   parts=(models lease sharding simulation shuttle stress sanitizers miri-races miri-engine miri-stress miri-compact fuzz-operations fuzz-handlers
     fuzz-indexer fuzz-keys fuzz-files fuzz-caches fuzz-selectors fuzz-wire fuzz-workqueue fuzz-compact fuzz-prune mutants e2e
-    e2e-election-full e2e-election-defaults e2e-election-handovers e2e-replicas-full million rivals package verify msrv musl docs deny semver)
+    e2e-election-full e2e-election-defaults e2e-election-handovers e2e-replicas-full million replicas rivals
+    package verify msrv musl docs deny semver)
 fi
 # Records uncommitted changes, except those of the result file.
 commit=$(git rev-parse --short HEAD)

@@ -58,8 +58,8 @@ pub(crate) struct Progress {
 #[derive(Serialize, Deserialize)]
 enum Line {
     Progress(Progress),
-    /// The objects that were reconciled: a bit for each, in hexadecimal words.
-    Reconciled(String),
+    /// The objects that were reconciled, a bit for each.
+    Reconciled(Vec<u64>),
 }
 
 /// Runs a replica until the input is closed.
@@ -89,8 +89,7 @@ pub(crate) async fn run(args: ChildArgs) -> Result<(), Failure> {
     for (number, ..) in replica.record.reconciled() {
         words[number / 64] |= 1 << (number % 64);
     }
-    let hexadecimal = words.iter().map(|word| format!("{word:016x}")).collect();
-    println!("{}", serde_json::to_string(&Line::Reconciled(hexadecimal))?);
+    println!("{}", serde_json::to_string(&Line::Reconciled(words))?);
     replica.stop().await
 }
 
@@ -147,13 +146,9 @@ impl Process {
         drop(self.input);
         let status = timeout(END, self.child.wait()).await??;
         let last = self.reading.await??;
-        let Ok(Line::Reconciled(hexadecimal)) = serde_json::from_str(&last) else {
-            return Err(format!("a replica ended ({status}) without a result").into());
-        };
-        let words = hexadecimal.as_bytes().chunks(16).map(|word| {
-            let word = str::from_utf8(word)?;
-            Ok(u64::from_str_radix(word, 16)?)
-        });
-        words.collect()
+        match serde_json::from_str(&last) {
+            Ok(Line::Reconciled(words)) => Ok(words),
+            _ => Err(format!("a replica ended ({status}) without a result").into()),
+        }
     }
 }

@@ -33,13 +33,13 @@ pub(crate) async fn measure(trials: usize) -> Result<Vec<Row>, Failure> {
         let lead = |leads: oneshot::Sender<Instant>| async move {
             // Fails if the trial has failed.
             let _ = leads.send(Instant::now());
-            pending().await
+            pending::<()>().await;
         };
         let running = tokio::spawn(async move { leader.run(|_| lead(leads)).await });
         tokio::time::timeout(LIMIT, first_term).await??;
         let mut seen = standby.leader();
         let waiting = tokio::spawn(async move { standby.run(|_| lead(takes_over)).await });
-        let is_seen = seen.wait_for(|leader| leader.is_some());
+        let is_seen = seen.wait_for(Option::is_some);
         drop(tokio::time::timeout(LIMIT, is_seen).await??);
         let cancelled = Instant::now();
         drop(cancel);

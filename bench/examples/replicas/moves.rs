@@ -33,7 +33,7 @@ pub(crate) async fn measure(
     let is_balanced = || replicas.iter().all(|replica| replica.owned().len() == SHARDS / MEMBERS);
     reached("balance of four replicas", limit, is_balanced).await?;
     at_rest(&replicas).await;
-    let sizes = sizes(&replicas, objects)?;
+    let shards_of = shards_of(&replicas, objects)?;
 
     server.forget_requests();
     let joiner = Replica::start(plan, &server.client(), "joiner").await?;
@@ -72,7 +72,7 @@ pub(crate) async fn measure(
     killed.kill().await;
     reached("all shards owned after the kill", limit, || owned(&replicas) == SHARDS).await?;
     at_rest(&replicas).await;
-    expect_all(&sizes, owned_before, &replicas)?;
+    expect_all(&shards_of, owned_before, &replicas)?;
     let lost = |shard: u8| owned_before.contains(shard).then_some(killed_at);
     let unserved = Unserved::new(lost, &replicas);
     let bar = timing.lease_duration.as_secs_f64() + kill_bar;
@@ -84,7 +84,7 @@ pub(crate) async fn measure(
     leaver.stop().await?;
     reached("all shards owned after the stop", limit, || owned(&replicas) == SHARDS).await?;
     at_rest(&replicas).await;
-    expect_all(&sizes, owned_before, &replicas)?;
+    expect_all(&shards_of, owned_before, &replicas)?;
     let lost = |shard| owned_before.contains(shard).then(|| record.lost(shard).max(asked));
     let unserved = Unserved::new(lost, &replicas);
     rows.push(row("stop: a moved key unserved, p99", "s", unserved.p99()?).bar(move_bar));
@@ -103,35 +103,35 @@ pub(crate) async fn measure(
 fn take_one(replicas: &mut Vec<Replica>) -> (Replica, ShardSet) {
     let taken = replicas.swap_remove(0);
     let owned = taken.owned();
-    replicas.iter().for_each(|heir| heir.record.clear());
+    for heir in replicas.iter() {
+        heir.record.clear();
+    }
     (taken, owned)
 }
 
-/// Returns the number of objects of each shard.
+/// Returns the shard of each object.
 ///
 /// # Errors
 /// If an object was not reconciled.
-fn sizes(replicas: &[Replica], objects: usize) -> Result<[usize; SHARDS], Failure> {
+fn shards_of(replicas: &[Replica], objects: usize) -> Result<Vec<u8>, Failure> {
     let mut shards = vec![None; objects];
     for (number, shard, _) in replicas.iter().flat_map(|replica| replica.record.reconciled()) {
         shards[number] = Some(shard);
     }
-    let mut sizes = [0; SHARDS];
-    for (number, shard) in shards.into_iter().enumerate() {
-        let shard = shard.ok_or_else(|| format!("object {number} was not reconciled"))?;
-        sizes[usize::from(shard)] += 1;
-    }
-    Ok(sizes)
+    let missed = |number| format!("object {number} was not reconciled").into();
+    (0..).zip(shards).map(|(number, shard)| shard.ok_or_else(|| missed(number))).collect()
 }
 
-/// Checks that the heirs have reconciled every object of the shards, and no other one.
-fn expect_all(sizes: &[usize; SHARDS], shards: ShardSet, heirs: &[Replica]) -> Result<(), Failure> {
-    let wanted: usize = shards.iter().map(|shard| sizes[usize::from(shard)]).sum();
-    let reconciled: usize = heirs.iter().map(|heir| heir.record.distinct()).sum();
-    if reconciled == wanted {
-        return Ok(());
+/// Checks that the heirs have reconciled every object of these shards.
+fn expect_all(shards_of: &[u8], shards: ShardSet, heirs: &[Replica]) -> Result<(), Failure> {
+    let mut missed: Vec<_> = shards_of.iter().map(|shard| shards.contains(*shard)).collect();
+    for (number, ..) in heirs.iter().flat_map(|heir| heir.record.reconciled()) {
+        missed[number] = false;
     }
-    Err(format!("{reconciled} objects were reconciled after a move of {wanted}").into())
+    match missed.iter().filter(|missed| **missed).count() {
+        0 => Ok(()),
+        missed => Err(format!("{missed} objects of shards that moved were not reconciled").into()),
+    }
 }
 
 fn owned(replicas: &[Replica]) -> usize {

@@ -41,7 +41,7 @@ impl Row {
     }
 
     pub(crate) fn print_head() {
-        println!("{:62} {:>10} {:>10} {:>10}  unit", "row", "figure", "bar", "unsharded");
+        println!("{:72} {:>10} {:>10} {:>10}  unit", "row", "figure", "bar", "unsharded");
     }
 
     pub(crate) fn print(&self) {
@@ -50,7 +50,7 @@ impl Row {
         let optional = |value: Option<f64>| value.map_or("-".to_owned(), figure);
         let (name, unit, verdict) = (&self.name, self.unit, self.verdict());
         let [value, bar, unsharded] = [Some(self.value), self.bar, self.unsharded].map(optional);
-        println!("{name:62} {value:>10} {bar:>10} {unsharded:>10}  {unit}  {verdict}");
+        println!("{name:72} {value:>10} {bar:>10} {unsharded:>10}  {unit}  {verdict}");
     }
 
     pub(crate) fn json(&self) -> Value {

@@ -32,8 +32,8 @@ run() { # part
     e2e-replicas-full) ci/e2e.sh "${1#e2e-}" ;;
     # 1,000,000 config maps of a real API server, in controllers.
     million) ci/million.sh ;;
-    # The bars of sharded controllers, and 1,000,000 objects in four replicas. Fails if one misses an
-    # object. Figures depend on the load of the machine.
+    # The bars of sharded controllers, and 1,000,000 objects in four replicas. Fails if an object is
+    # missed. Figures depend on the load of the machine.
     replicas)
       cargo run --release -p deltafifo-bench --example replicas
       cargo run --release -p deltafifo-bench --example replicas -- --million

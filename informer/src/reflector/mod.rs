@@ -75,6 +75,8 @@ pub(crate) use target::Pieces;
 pub(crate) use target::Sharded;
 pub(crate) use target::{Histories, History, InScope, Scoped};
 pub use target::{Plain, Target};
+#[cfg(all(test, feature = "leader-election", feature = "runtime"))]
+pub(crate) use threads::RUNS_INLINE;
 pub(crate) use threads::Threads;
 use versions::{Newest, Versions};
 

@@ -8,6 +8,13 @@ use tracing::Span;
 use super::error::{ReflectorError, caught};
 use crate::util::in_flight::InFlight;
 
+#[cfg(test)]
+thread_local! {
+    /// Whether the tasks of this thread do such work themselves. A test sets it, so that the order
+    /// of its tasks does not depend on other threads.
+    pub(crate) static RUNS_INLINE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
 /// A handle of the blocking threads. Each piece of work holds a guard until its end, and keeps
 /// running if the run that waits for it is dropped or not polled.
 #[derive(Clone, Default)]
@@ -23,6 +30,10 @@ impl Threads {
     ) -> Result<R, ReflectorError> {
         let guard = self.work.begin();
         let span = Span::current();
+        #[cfg(test)]
+        if RUNS_INLINE.get() {
+            return caught(|| span.in_scope(work));
+        }
         let (sender, receiver) = oneshot::channel();
         spawn_blocking(move || {
             let done = caught(|| span.in_scope(work));

@@ -18,6 +18,8 @@ use super::gate::ShardTerm;
 use super::group::GroupContext;
 use super::known::KnownLeases;
 use super::metrics::Metrics;
+#[cfg(test)]
+use super::mutants::TaskMutant;
 use super::object::{GroupLease, LeaseName};
 use super::participants::REPORT_EVERY;
 use super::protocol::{Answer, MemberEnd, MemberStep, Protocol, Request, Write};
@@ -364,6 +366,11 @@ impl<'g> Member<'g> {
                 context.report(&GroupError::NotFilled { group, participant, waited });
             };
             let filled = context.participants.fill(shards, report).boxed();
+            #[cfg(test)]
+            let filled = match TaskMutant::StoreIsNotFilled.is_chosen() {
+                true => std::future::ready(()).boxed(),
+                false => filled,
+            };
             self.fill = Some(Fill { orders, began: Instant::now(), filled });
         }
     }

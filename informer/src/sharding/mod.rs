@@ -137,6 +137,8 @@ mod group;
 mod hash;
 mod known;
 mod metrics;
+#[cfg(test)]
+mod mutants;
 mod object;
 mod participants;
 mod permit;

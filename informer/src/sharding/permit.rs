@@ -7,6 +7,8 @@ use kube::Client;
 use tokio::sync::Notify;
 
 use super::gate::ShardTerm;
+#[cfg(test)]
+use super::mutants::TaskMutant;
 use crate::lease::{Hold, fenced};
 
 tokio::task_local! {
@@ -114,6 +116,10 @@ impl Permit {
     /// `None`. Within `work` this permit is the current one.
     pub(crate) async fn run<T>(self, work: impl Future<Output = T>) -> Option<T> {
         let lost = self.lost();
+        #[cfg(test)]
+        if TaskMutant::WorkOutlivesPermit.is_chosen() {
+            return Some(CURRENT.scope(self, work).await);
+        }
         // The scope drops `work` before it drops the permit.
         tokio::select! {
             biased;
@@ -157,6 +163,10 @@ impl Permit {
     #[must_use]
     pub fn client(&self) -> Client {
         let Tenure { fenced: cell, client, hold, work, .. } = &*self.tenure;
+        #[cfg(test)]
+        if TaskMutant::ClientIsNotFenced.is_chosen() {
+            return client.clone();
+        }
         let build = || {
             let (counted, held) = (Arc::clone(work), hold.clone());
             fenced(client, hold, move || counted.join().filter(|_| held.is_held()))

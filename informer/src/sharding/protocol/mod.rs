@@ -98,7 +98,11 @@ use super::shards::{ShardCount, ShardSet};
 use crate::lease::Clocks;
 use member::OwnLease;
 #[cfg(test)]
-use mutants::{Mutant, mutant};
+pub(super) use mutants::CHOSEN_MUTANT;
+#[cfg(test)]
+pub(super) use mutants::Mutant;
+#[cfg(test)]
+use mutants::mutant;
 use shard::{Shard, ShardState};
 use view::View;
 pub(crate) use view::{LeaseName, Record};
@@ -330,7 +334,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             assigned: ShardSet::default(),
             last_number: 0,
             #[cfg(test)]
-            mutant: None,
+            mutant: CHOSEN_MUTANT.get(),
         }
     }
 

@@ -1,9 +1,16 @@
 //! The mutants of the protocol, each with one deliberate defect. The exploration in `explore` must
-//! find all of them.
+//! find all of them, and the simulation of controllers (`sharding/tests/simulation`) some.
+
+use std::cell::Cell;
+
+thread_local! {
+    /// The mutant of the members that this thread creates, if a test has chosen one.
+    pub(crate) static CHOSEN_MUTANT: Cell<Option<Mutant>> = const { Cell::new(None) };
+}
 
 /// A mutant of the protocol, named after its defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Mutant {
+pub(crate) enum Mutant {
     DeadlineFromAnswer,
     WorksForLeaseDuration,
     MemberIgnoresWallClock,

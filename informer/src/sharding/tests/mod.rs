@@ -4,9 +4,10 @@ mod configured;
 #[cfg(feature = "runtime")]
 mod controllers;
 mod faults;
-mod histories;
 mod joining;
 mod members;
 mod rig;
+#[cfg(feature = "runtime")]
+mod simulation;
 #[cfg(feature = "runtime")]
 mod split;

@@ -1,0 +1,242 @@
+//! A deterministic simulation of sharded controllers whose processes, clocks and networks fail.
+//!
+//! A seed decides everything: the settings, the faults and their times, the changes of objects, and
+//! the identities and delays of the members. `SEEDS=1000` runs the seeds 0 to 999, and `SEED=17`
+//! runs one seed and prints its history.
+//!
+//! * `world.rs`: the machines and objects of a history, and the faults.
+//! * `machine.rs`: a machine with its own clocks, on which a process runs.
+//! * `replica.rs`: that process: a member of the group, and a controller.
+//! * `network.rs`, `weather.rs`, `message.rs`: the network between the machines and the server.
+//! * `history.rs`: the record of a history.
+//! * `rules.rs`: the rules that every history must obey.
+//!
+//! Each process has a tokio runtime of its own, and machines take turns. A request takes at least
+//! a turn, so the order of the machines in a turn has no effect. A process that has its turn again
+//! after a suspension finds that its clocks have gone on.
+
+mod history;
+mod machine;
+mod message;
+mod network;
+mod replica;
+mod rules;
+mod weather;
+mod world;
+
+use std::num::NonZero;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use crate::sharding::mutants::{CHOSEN, TaskMutant};
+use crate::sharding::protocol::{CHOSEN_MUTANT, Mutant};
+use history::trace;
+use weather::Weather;
+use world::World;
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// The number of times that something fails in a history. About two seconds pass after each.
+const EVENTS: usize = 18;
+
+/// The time in which everything comes to rest if nothing fails: leases expire, watches that are
+/// silent end, and work of a former owner ends.
+const SETTLED: Duration = Duration::from_secs(90);
+
+/// The time in which the load of idle members is measured.
+const IDLE: Duration = Duration::from_secs(20);
+
+/// The time in which members stop if they have no work.
+const STOPPED: Duration = Duration::from_secs(10);
+
+/// The length of a turn after the last fault.
+const LONG_TURN: Duration = Duration::from_millis(400);
+
+/// The outcome of a history.
+struct Outcome {
+    trace: String,
+    violations: Vec<String>,
+    reconciles: usize,
+    claims: usize,
+    faults: usize,
+}
+
+/// Lets something fail.
+fn fail(world: &mut World) {
+    let machine = world.random.usize(..world.machines.len());
+    match world.random.u8(..20) {
+        0 => world.stop(machine),
+        1 | 2 => world.kill(machine),
+        3..=5 => {
+            let time = world.random.u32(..45_000) * MILLISECOND;
+            world.suspend(machine, time);
+        }
+        6 => world.resume(machine),
+        7..=9 => {
+            let weather = Weather::random(&mut world.random);
+            world.set_weather(machine, weather);
+        }
+        10 | 11 => world.set_weather(machine, Weather::CUT),
+        12..=14 => world.set_weather(machine, Weather::CALM),
+        15 | 16 => world.set_wall_clock(machine),
+        17 | 18 => world.delete_lease(),
+        _ => world.end_watches(),
+    }
+}
+
+/// Runs the history of a seed.
+fn simulate(seed: u64) -> Outcome {
+    let mut world = World::new(seed);
+    let count = world.machines.len();
+    for machine in 0..count {
+        if machine == 0 || world.random.bool() {
+            world.start(machine);
+        }
+    }
+    let mut faults = 0;
+    for _ in 0..EVENTS {
+        let time = world.random.u32(..4_000) * MILLISECOND;
+        world.run(time);
+        for _ in 0..world.random.usize(1..=2) {
+            fail(&mut world);
+            faults += 1;
+        }
+        for _ in 0..world.random.usize(..3) {
+            world.change_object();
+        }
+        for machine in 0..count {
+            if world.machines[machine].replica().is_none() && world.random.u8(..3) == 0 {
+                world.start(machine);
+            }
+        }
+    }
+    world.history.note(world.now, "calm begins");
+    world.turn = LONG_TURN;
+    for machine in 0..count {
+        world.resume(machine);
+        world.set_weather(machine, Weather::CALM);
+    }
+    if world.machines[0].replica().is_none_or(|replica| replica.is_stopping()) {
+        world.kill(0);
+        world.start(0);
+    }
+    world.run(SETTLED);
+    world.check_balance();
+    world.network.take_sent();
+    world.run(IDLE);
+    world.check_load(IDLE);
+    let setting = world.setting();
+    for machine in 0..count {
+        world.stop(machine);
+    }
+    world.run(STOPPED);
+    world.check_end();
+    for machine in 0..count {
+        world.kill(machine);
+    }
+    let facts = world.history.facts();
+    let counted =
+        |is_it: fn(&history::Fact) -> bool| facts.iter().filter(|(_, fact)| is_it(fact)).count();
+    Outcome {
+        trace: trace(&facts),
+        violations: rules::violations(&facts, &setting),
+        reconciles: counted(|fact| matches!(fact, history::Fact::Begun { .. })),
+        claims: counted(|fact| matches!(fact, history::Fact::Claimed { .. })),
+        faults,
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let value = std::env::var(variable).ok()?;
+    Some(value.parse().unwrap_or_else(|_| panic!("{variable} must be a number: {value}")))
+}
+
+#[test]
+fn no_history_of_sharded_controllers_violates_a_rule() {
+    let seeds = match number("SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("SEEDS").unwrap_or(20),
+    };
+    // Each thread takes the next seed.
+    let next = AtomicU64::new(seeds.start);
+    let worker = || {
+        let mut sums = [0; 3];
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                return sums;
+            }
+            let Outcome { trace, violations, reconciles, claims, faults } = simulate(seed);
+            if !violations.is_empty() || number("SEED").is_some() {
+                println!("{trace}");
+            }
+            assert!(violations.is_empty(), "rerun with SEED={seed}: {}", violations.join("; "));
+            let counts = [reconciles, claims, faults];
+            sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        }
+    };
+    let threads = available_parallelism().map_or(1, NonZero::get);
+    let sums = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().fold([0; 3], |sums, worker| {
+            let more = worker.join().expect("no history violates a rule");
+            [sums[0] + more[0], sums[1] + more[1], sums[2] + more[2]]
+        })
+    });
+    let [reconciles, claims, faults] = sums;
+    println!(
+        "seeds={} reconciles={reconciles} claims={claims} faults={faults}",
+        seeds.end - seeds.start
+    );
+}
+
+#[test]
+fn same_seed_gives_the_same_history() {
+    for seed in 0..5 {
+        let (one, other) = (simulate(seed).trace, simulate(seed).trace);
+        let difference = one.lines().zip(other.lines()).find(|(one, other)| one != other);
+        assert_eq!(difference, None, "seed {seed}");
+    }
+}
+
+/// A deliberate defect of a member.
+#[derive(Clone, Copy, Debug)]
+enum Defect {
+    OfProtocol(Mutant),
+    OfTasks(TaskMutant),
+}
+
+/// Defects, each with seeds of which one has a history that shows it. If a change of the simulation
+/// changes the histories, `SEEDS=1000` finds other seeds.
+const DEFECTS: [(Defect, Range<u64>); 10] = [
+    (Defect::OfTasks(TaskMutant::ClientIsNotFenced), 0..30),
+    (Defect::OfTasks(TaskMutant::WorkOutlivesPermit), 0..60),
+    (Defect::OfTasks(TaskMutant::StoreIsNotFilled), 0..100),
+    (Defect::OfProtocol(Mutant::KeysNotEnqueued), 0..30),
+    (Defect::OfProtocol(Mutant::ReleasesBeforeIdle), 0..30),
+    (Defect::OfProtocol(Mutant::FencesLiveMember), 0..1),
+    (Defect::OfProtocol(Mutant::WorksForLeaseDuration), 3..4),
+    (Defect::OfProtocol(Mutant::DeadlineFromAnswer), 38..39),
+    (Defect::OfProtocol(Mutant::AbsentMemberIsDead), 59..60),
+    (Defect::OfProtocol(Mutant::MemberIgnoresMonotonicClock), 86..87),
+];
+
+#[test]
+fn history_of_each_defect_has_a_violation() {
+    for (defect, seeds) in DEFECTS {
+        match defect {
+            Defect::OfProtocol(mutant) => CHOSEN_MUTANT.set(Some(mutant)),
+            Defect::OfTasks(mutant) => CHOSEN.set(Some(mutant)),
+        }
+        let mut seeds = number("SEEDS").map_or(seeds, |seeds| 0..seeds);
+        let found = seeds.find_map(|seed| {
+            let violation = simulate(seed).violations.into_iter().next()?;
+            Some(format!("SEED={seed}: {violation}"))
+        });
+        (CHOSEN_MUTANT.set(None), CHOSEN.set(None));
+        println!("{defect:?}: {found:?}");
+        assert!(found.is_some(), "{defect:?} survives");
+    }
+}

@@ -13,8 +13,9 @@ run() { # part
     lease) cargo test --release -p deltafifo-informer --lib lease::protocol::explore -- --nocapture ;;
     # Histories of two and three members of a group that shares objects.
     sharding) cargo test --release -p deltafifo-informer --lib sharding::protocol::explore -- --include-ignored --nocapture ;;
-    # Histories of two to four electors, of which each is a seed.
-    simulation) SEEDS=100000 cargo test --release -p deltafifo-informer --lib leader_election::simulation -- --nocapture ;;
+    # Histories of two to four electors, and of two to four members of a group, of which each is a
+    # seed.
+    simulation) SEEDS=100000 cargo test --release -p deltafifo-informer --lib simulation:: -- --nocapture ;;
     shuttle) ci/shuttle.sh 200000 ;;
     stress) STRESS_SECS=600 cargo test --release -p deltafifo --test stress ;;
     sanitizers) ci/sanitizers.sh 120 ;;

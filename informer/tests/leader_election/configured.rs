@@ -8,8 +8,10 @@ use deltafifo_informer::leader_election::{
 use kube::Client;
 use kube::client::Body;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use tokio::sync::Notify;
+use tokio::time::timeout;
 
-use super::rig::{builder, builder_of, server};
+use super::rig::{HOUR, builder, builder_of, server};
 
 #[tokio::test]
 async fn durations_and_names_that_are_not_safe_are_refused() {
@@ -45,14 +47,21 @@ async fn renewals_through_a_client_of_their_own_are_not_delayed_by_writes_of_the
         std::future::pending::<std::io::Result<http::Response<Body>>>()
     });
     let builder = builder_of(Client::new(blocked, "default"), "a").lease_client(server.client());
+    let elector = builder.build().unwrap();
+    let has_led = Notify::new();
     let lead = async |term: Term| {
         let client = term.client();
         let write = http::Request::post("/").body(Vec::new()).unwrap();
         let write = tokio::spawn(async move { client.request_text(write).await });
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert!(term.is_held() && !write.is_finished());
+        has_led.notify_one();
     };
-    builder.build().unwrap().run(lead).await.unwrap();
+    // The elector waits for the answer to the write, so it does not end.
+    tokio::select! {
+        ended = timeout(HOUR, elector.run(lead)) => panic!("{ended:?}"),
+        () = has_led.notified() => {}
+    }
 }
 
 #[tokio::test(start_paused = true)]

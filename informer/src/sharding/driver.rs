@@ -367,9 +367,10 @@ impl<'g> Member<'g> {
             };
             let filled = context.participants.fill(shards, report).boxed();
             #[cfg(test)]
-            let filled = match TaskMutant::StoreIsNotFilled.is_chosen() {
-                true => std::future::ready(()).boxed(),
-                false => filled,
+            let filled = if TaskMutant::StoreIsNotFilled.is_chosen() {
+                std::future::ready(()).boxed()
+            } else {
+                filled
             };
             self.fill = Some(Fill { orders, began: Instant::now(), filled });
         }

@@ -235,7 +235,8 @@ fn history_of_each_defect_has_a_violation() {
             let violation = simulate(seed).violations.into_iter().next()?;
             Some(format!("SEED={seed}: {violation}"))
         });
-        (CHOSEN_MUTANT.set(None), CHOSEN.set(None));
+        CHOSEN_MUTANT.set(None);
+        CHOSEN.set(None);
         println!("{defect:?}: {found:?}");
         assert!(found.is_some(), "{defect:?} survives");
     }

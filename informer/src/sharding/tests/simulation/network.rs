@@ -53,7 +53,7 @@ enum Delivery {
     Answer {
         to: oneshot::Sender<Answer>,
         answer: Answer,
-        fact: Option<Fact>,
+        fact: Option<Box<Fact>>,
     },
     Event {
         to: Events,
@@ -181,7 +181,7 @@ impl Network {
                 if to.send(answer).is_ok()
                     && let Some(fact) = fact
                 {
-                    self.history.record(now, fact);
+                    self.history.record(now, *fact);
                 }
             }
             Delivery::Event { to, event } => _ = to.send(event),
@@ -286,7 +286,11 @@ impl Network {
             }
         };
         let answer = Ok(Response::from_parts(head, body));
-        self.send(now + delay, machine, Delivery::Answer { to, answer, fact: answered });
+        self.send(
+            now + delay,
+            machine,
+            Delivery::Answer { to, answer, fact: answered.map(Box::new) },
+        );
     }
 
     /// Reads the body of a watch until the machine gives it up.

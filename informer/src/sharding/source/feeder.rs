@@ -17,7 +17,7 @@
 //!
 //! A list of a change is not ended by the next change, so that the shards that are added during a
 //! list share the next one. A list that the watch needs in step 4, because its version is too old,
-//! is ended, and is the list of step 3 then.
+//! is ended. If a part of it was received, a list of everything is step 3 of the change.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -170,8 +170,8 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
     }
 
     /// Lists the wanted shards that are not listed yet, or all of them if the watch cannot continue
-    /// without a list. A failure is reported; the result is the
-    /// time to wait before another attempt.
+    /// without a list. A failure is reported; the result is the time to wait before another
+    /// attempt.
     async fn fill(
         &self,
         contents: &mut Contents,

@@ -53,21 +53,6 @@ async fn changes_of_kept_shards_arrive_while_lists_of_added_shards_fail() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn list_that_the_watch_needs_ends_before_a_change_of_the_selection_is_complete() {
-    let rig = Rig::running(ShardBy::Key, ShardSelectors::Ignored, 60);
-    rig.select(&[0, 1]).await;
-    rig.server.wait_for_watchers(1).await;
-    rig.server.fault(Fault::silence().when(Request::sends_initial_events).times(1));
-    // The watch cannot deliver this change.
-    rig.server.error_watches(status::expired("too old"));
-    rig.apply(rig.in_shards(&[0])[0]);
-    rig.server.compact();
-    timeout(LONG, rig.server.wait_for_request(Request::sends_initial_events)).await.unwrap();
-    rig.select(&[0]).await;
-    rig.assert_contents(&[0]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn selection_that_does_not_change_keeps_the_watch() {
     let mut rig = Rig::running(ShardBy::Key, ShardSelectors::Ignored, 20);
     rig.select(&[0, 1]).await;

@@ -3,10 +3,17 @@
 
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use tokio::time::Instant;
+
 use super::batches::{BatchSender, keep_unlisted};
 use super::error::{ListFailure, ReflectorError, Stop};
+use super::limits::Limits;
 use super::{Backoff, Reflector, RunError, retry_after};
-use crate::lister_watcher::{ListRequest, PageMeta};
+use crate::lister_watcher::{ListRequest, PageMeta, RequestError};
+
+/// The longest time of a list of one object. An API server ends the response after a minute.
+const LONGEST_PROBE: Duration = Duration::from_secs(60);
 
 impl<K: Send + Sync + 'static> Reflector<K> {
     /// Runs as [`run`](Self::run) does, but the first watch continues from the last version without
@@ -18,6 +25,31 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     /// Returns whether a watch can continue from the last version without a list.
     pub(crate) fn owes_no_list(&self) -> bool {
         self.versions.lock().owes_no_list()
+    }
+
+    /// Requests a list of one object, and drops the object: finds out whether the server lists this
+    /// kind for this client. Changes neither the target nor the versions. Fails as
+    /// [`list_part`](Self::list_part) does.
+    pub(crate) async fn probe(&self, backoff: &mut Backoff) -> Result<(), Duration> {
+        let listed = self.try_probe().await.map_err(|error| ReflectorError::List(error).into());
+        self.failed(listed, backoff).await
+    }
+
+    async fn try_probe(&self) -> Result<(), RequestError> {
+        let (request, objects) =
+            (ListRequest { limit: 1, ..ListRequest::default() }, self.object_limit.clone());
+        let end = Instant::now() + LONGEST_PROBE;
+        let mut limits = Limits::new("a list of one object", self.silence, end, objects.clone());
+        let mut page = limits.wait(self.source.list_within(request, objects)).await??;
+        while let Some(listed) = limits.wait(page.next()).await? {
+            limits.piece_counts();
+            match listed {
+                // A list skips an object that is too large.
+                Ok(_) | Err(RequestError::TooLarge(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Lists the newest state of all objects once. Known objects that are not listed are deleted.

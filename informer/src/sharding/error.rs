@@ -62,11 +62,11 @@ pub enum GroupError {
         /// The label and its value.
         label: String,
     },
-    /// The informers of the group's controllers in this process have not synced, so this process
-    /// does not join the group. Reported each minute.
+    /// The informers of the group's controllers in this process have not synced, or an informer of
+    /// its shards cannot list, so this process does not join the group. Reported each minute.
     #[error(
         "this replica has not joined group {group} for {waited:?}, because a sharded controller is not \
-         polled, or an informer that it waits for has not synced; check the errors of the controllers"
+         polled, or an informer has not synced; check the errors of the controllers and informers"
     )]
     NotSynced {
         /// Namespace and name of the group.

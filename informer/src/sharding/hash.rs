@@ -72,7 +72,7 @@ impl ShardBy {
 
     /// Returns the `shardSelector` of lists and watches of these shards: one range for each run of
     /// neighbours. Returns `None` if no server can select by this property. Without a shard the
-    /// selector is empty, which a server takes for all objects: send no request then.
+    /// selector is empty, which a server takes for all objects.
     pub(crate) fn selector(self, selected: ShardSet, shards: ShardCount) -> Option<String> {
         let field = match self {
             Self::Key => return None,

@@ -32,8 +32,8 @@ pub(crate) trait Participant: Send + Sync {
     /// progress may end at once.
     fn release(&self, _shards: ShardSet) {}
 
-    /// Resolves when the controller could work on shards: the informers that its reconciles wait
-    /// for have synced. Other participants are ready at once.
+    /// Resolves when the participant could work on shards: the informers that the reconciles of a
+    /// controller wait for have synced, and an informer of shards has found that it can list.
     fn ready(&self) -> BoxFuture<'static, ()> {
         future::ready(()).boxed()
     }

@@ -170,8 +170,8 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
     }
 
     /// Lists the wanted shards that are not listed yet, or all of them if the watch cannot continue
-    /// without a list. A failure is reported; the result is the time to wait before another
-    /// attempt.
+    /// without a list. Without a shard, the first call requests a list of one object, and drops it.
+    /// A failure is reported; the result is the time to wait before another attempt.
     async fn fill(
         &self,
         contents: &mut Contents,
@@ -180,6 +180,8 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
     ) -> Result<(), Duration> {
         let added = wanted.shards.without(contents.listed);
         if wanted.shards.is_empty() && !contents.is_populated {
+            // A member that cannot list must not join: it would claim shards that it cannot fill.
+            self.reflector.probe(backoff).await?;
             let relist = Arc::clone(&self.queue).begin();
             let committed = self.threads.run(move || relist.commit("")).await;
             committed.and_then(|committed| Ok(committed?)).map_err(|error| {
@@ -266,7 +268,7 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
     }
 
     fn complete(&self, number: u64) {
-        self.selection.complete.send_replace(number);
+        self.selection.complete.send_replace(Some(number));
     }
 
     /// Returns the version up to which all changes of the listed shards were offered.

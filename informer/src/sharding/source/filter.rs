@@ -241,11 +241,12 @@ impl Filter {
     }
 
     /// Returns the `shardSelector` of a request for these shards, or `None` if it needs none, or
-    /// the server takes none.
+    /// the server takes none. No selector selects nothing, so a request for no shard has none.
     fn selector(&self, shards: ShardSet) -> Option<String> {
         let all = (0..=u8::MAX).take(self.count.get()).all(|shard| shards.contains(shard));
         // Relaxed: the flag guards no other data.
-        let is_left_out = all || self.refuses_selectors.load(Ordering::Relaxed);
+        let is_left_out =
+            all || shards.is_empty() || self.refuses_selectors.load(Ordering::Relaxed);
         self.by.selector(shards, self.count).filter(|_| !is_left_out)
     }
 

@@ -38,8 +38,9 @@ pub(crate) struct Selection {
     by: ShardBy,
     count: ShardCount,
     wanted: Arc<watch::Sender<Wanted>>,
-    /// The number of the last change that is complete.
-    complete: Arc<watch::Sender<u64>>,
+    /// The number of the last change that is complete. `None` until the informer has found that it
+    /// can list.
+    complete: Arc<watch::Sender<Option<u64>>>,
 }
 
 /// The shards that an informer is to contain.
@@ -84,7 +85,19 @@ impl Selection {
         let sender = Arc::clone(&self.complete);
         async move {
             // Never an error: the future owns the sender.
-            let _ = complete.wait_for(|complete| *complete >= number).await;
+            let _ = complete.wait_for(|complete| *complete >= Some(number)).await;
+            drop(sender);
+        }
+    }
+
+    /// Returns a future that resolves when the server has answered a list of the informer for the
+    /// first time.
+    fn ready(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        let mut complete = self.complete.subscribe();
+        let sender = Arc::clone(&self.complete);
+        async move {
+            // Never an error: the future owns the sender.
+            let _ = complete.wait_for(Option::is_some).await;
             drop(sender);
         }
     }
@@ -117,6 +130,12 @@ impl Participant for ShardsOfMember {
     fn fill(&self, shards: ShardSet) -> BoxFuture<'static, ()> {
         self.selection.change(|held| held.or(shards));
         self.selection.filled().boxed()
+    }
+
+    /// Waits until the informer has found that it can list. A member without the right would claim
+    /// shards that it cannot fill.
+    fn ready(&self) -> BoxFuture<'static, ()> {
+        self.selection.ready().boxed()
     }
 
     /// Removes the shards. Without this, objects that the store still has when a shard is claimed
@@ -211,13 +230,13 @@ where
     /// ```
     ///
     /// The informer takes part in the hand-overs of the group from [its
-    /// build](SharedInformerBuilder::build) until it ends. The member owns a shard that it has
-    /// claimed only when all of these informers have its objects, from a consistent list that began
-    /// after the claim. So run the informer: without that, the member owns nothing. If a list
-    /// fails, the error handler gets the error, and the list is repeated, even if the server does
-    /// not have the kind. So do not use this informer for an
-    /// [optional](crate::Controller::optional) relation. While a shard waits for the informer for
-    /// longer than a minute, the group reports
+    /// build](SharedInformerBuilder::build) until it ends. The replica joins the group when the
+    /// server has answered a first list of each of these informers. The member owns a shard that it
+    /// has claimed only when all of them have its objects, from a consistent list that began after
+    /// the claim. So run the informer: without that, the replica does not join. If a list fails,
+    /// the error handler gets the error, and the list is repeated, even if the server does not have
+    /// the kind. So do not use this informer for an [optional](crate::Controller::optional)
+    /// relation. While a shard waits for the informer for longer than a minute, the group reports
     /// [`GroupError::NotFilled`](crate::sharding::GroupError::NotFilled).
     ///
     /// When the member has released a shard, or has lost it, the objects of the shard leave the
@@ -225,7 +244,8 @@ where
     /// [`Cause::ShardMoved`](crate::shared_informer::Cause::ShardMoved), and a controller neither
     /// reconciles nor calls [`on_deleted`](crate::Controller::on_deleted). If the member loses its
     /// Lease, or the run of its group ends, the store becomes empty. While the member holds no
-    /// shard, the informer sends no requests, and has synced with nothing.
+    /// shard, the informer has synced with nothing. It then sends no requests, except one when it
+    /// starts: a list of one object, which shows that the member may list.
     ///
     /// # Requests
     ///

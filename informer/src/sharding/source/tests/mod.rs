@@ -101,12 +101,15 @@ async fn removed_shards_leave_without_a_list_and_are_no_deletions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_shard_the_informer_syncs_with_nothing_and_sends_no_request() {
+async fn without_a_shard_the_informer_syncs_with_nothing_and_lists_one_object_only() {
     let mut rig = Rig::running(ShardBy::Uid, ShardSelectors::Honoured, 20);
     timeout(LONG, rig.informer.wait_for_sync()).await.unwrap().unwrap();
     rig.assert_contents(&[]);
     tokio::time::sleep(LONG).await;
-    assert!(rig.server.requests().is_empty() && rig.notified().is_empty());
+    let (lists, watches) = rig.requests();
+    let [list] = &lists[..] else { panic!("{lists:?}") };
+    assert_eq!((list.limit(), selector(list)), (Some(1), None));
+    assert!(watches.is_empty() && rig.notified().is_empty());
 
     rig.select(&[0, 1, 2, 3]).await;
     let (lists, watches) = rig.requests();

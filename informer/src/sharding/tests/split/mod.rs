@@ -5,7 +5,7 @@ mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use deltafifo_testkit::{Fault, ShardSelectors, Verb, status};
+use deltafifo_testkit::{Fault, Request, Resource, ShardSelectors, Verb, status};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::{sleep, timeout};
 
@@ -56,12 +56,40 @@ async fn each_object_is_held_and_reconciled_by_the_owner_of_its_shard_alone() {
     }
 }
 
+/// Otherwise a version of the program without the right to list would take shards that others
+/// work on.
+#[tokio::test(start_paused = true)]
+async fn replica_that_cannot_list_takes_no_shards() {
+    for has_controller in [true, false] {
+        let world = World::new(ShardBy::Key, ShardSelectors::Ignored);
+        let a = Worker::<ConfigMap>::start(&world, "a");
+        a.replica.owns(16).await;
+        let is_list = |request: &Request| {
+            request.verb() == Verb::List && request.plural() == Some("configmaps")
+        };
+        let refused = Fault::status(status::forbidden(&Resource::config_maps()));
+        world.server.fault(refused.when(is_list).times(usize::MAX));
+        let b = Worker::<ConfigMap>::start(&world, "b");
+        if !has_controller {
+            b.tasks[0].abort();
+        }
+        sleep(90 * SECOND).await;
+        assert_eq!(a.replica.group.owned().borrow().len(), 16, "{has_controller}");
+        assert_eq!(members(&world.server).await.len(), 1, "the second replica is no member");
+        let reported = b.replica.reported();
+        assert!(reported[0].contains("an informer has not synced"), "{reported:?}");
+        world.server.clear_faults();
+        b.replica.owns(8).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_list_fills_all_shards_that_are_claimed_at_a_time() {
     let world = World::new(ShardBy::Key, ShardSelectors::Ignored);
     let a = Worker::<ConfigMap>::start(&world, "a");
     a.replica.owns(16).await;
-    assert_eq!(world.requests(Verb::List).len(), 1);
+    let limits: Vec<_> = world.requests(Verb::List).iter().map(Request::limit).collect();
+    assert_eq!(limits, [Some(1), Some(500)], "the first shows that the replica may list");
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,7 +199,7 @@ async fn shards_are_owned_only_when_each_informer_that_has_not_ended_is_filled()
     sleep(31 * SECOND).await;
     let reported = replica.reported();
     assert_eq!(reported.len(), 1, "{reported:?}");
-    assert!(reported[0].contains("60s for configmaps.v1 to hold"), "{reported:?}");
+    assert!(reported[0].contains("has not joined group shop/counter for 60s"), "{reported:?}");
     stopped.stop().await;
     replica.owns(16).await;
     assert_eq!(run.store().len(), OBJECTS);

@@ -188,6 +188,10 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         let mut backoff = self.backoff.clone();
         loop {
             let Err(stop) = self.list_and_watch(std::mem::take(&mut resumes), &mut backoff).await;
+            if !matches!(stop, Stop::Closed(_)) {
+                // This run may be dropped before it lists. The next one must not resume.
+                self.versions.lock().set_list_due();
+            }
             match stop {
                 Stop::Closed(closed) => return closed,
                 Stop::Failed(error) => {

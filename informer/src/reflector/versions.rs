@@ -19,6 +19,9 @@ pub(super) struct Versions {
     /// or if a list failed after the target had received a part of it: an older list would revert
     /// that part.
     least: Option<String>,
+    /// Whether a list must follow, because a watch has ended that cannot continue, or a list has
+    /// failed.
+    is_list_due: bool,
     /// Whether a list from version "0" (any version) came in pages. Then the server has no cache
     /// of this resource, and an unpaged list would be too expensive for it.
     pages: bool,
@@ -78,7 +81,7 @@ impl Versions {
         }
         // The relist itself has passed the version to the target.
         (self.unreported, self.least, self.caution) = (false, None, Caution::default());
-        self.part = None;
+        (self.part, self.is_list_due) = (None, false);
     }
 
     /// Returns the version of a list that has no version of its own: the version of its newest
@@ -93,6 +96,11 @@ impl Versions {
     /// Sets the least version of the next list; empty for the newest state.
     pub(super) fn set_least(&mut self, version: &str) {
         self.least = Some(version.to_owned());
+    }
+
+    /// Records that no watch can continue without a list.
+    pub(super) fn set_list_due(&mut self) {
+        self.is_list_due = true;
     }
 
     /// Records that a version is not available: the next list must be the newest.
@@ -155,10 +163,11 @@ impl Versions {
         if is_newer { self.part.as_deref() } else { self.last() }
     }
 
-    /// Returns whether a watch can continue from [`last`](Self::last) without a list: the target
-    /// has received nothing of a list that is incomplete.
+    /// Returns whether a watch can continue from [`last`](Self::last) without a list: the last one
+    /// has not ended in a way that needs a list, and the target has received nothing of a list that
+    /// is incomplete.
     pub(super) fn owes_no_list(&self) -> bool {
-        self.can_resume() && self.least.is_none()
+        self.can_resume() && self.least.is_none() && !self.is_list_due
     }
 
     /// Records the end of a list of a part, which began when [no list was

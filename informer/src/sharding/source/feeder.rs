@@ -17,7 +17,7 @@
 //!
 //! A list of a change is not ended by the next change, so that the shards that are added during a
 //! list share the next one. A list that the watch needs in step 4, because its version is too old,
-//! is ended. If a part of it was received, a list of everything is step 3 of the change.
+//! is ended. A list of everything is then step 3 of the change.
 
 use std::convert::Infallible;
 use std::future::pending;

@@ -63,6 +63,24 @@ async fn selection_that_does_not_change_keeps_the_watch() {
     assert_eq!(rig.server.requests().len(), 0);
 }
 
+/// The watch could only expire again.
+#[tokio::test(start_paused = true)]
+async fn change_after_an_expired_watch_is_followed_by_a_list_of_all_selected_shards() {
+    let rig = Rig::running(ShardBy::Key, ShardSelectors::Ignored, 40);
+    rig.select(&[0, 1]).await;
+    rig.server.wait_for_watchers(1).await;
+    rig.server.forget_requests();
+    rig.server.fault(Fault::silence().when(Request::sends_initial_events).times(1));
+    rig.server.error_watches(status::expired("too old"));
+    rig.apply(rig.in_shards(&[0])[0]);
+    rig.server.compact();
+    let is_list = |request: &Request| request.sends_initial_events();
+    timeout(LONG, rig.server.wait_for_request(is_list)).await.unwrap();
+    rig.select(&[0]).await;
+    rig.assert_contents(&[0]);
+    assert_eq!(rig.errors.lock().len(), 1, "no other watch expires");
+}
+
 fn has_selector(request: &Request) -> bool {
     selector(request).is_some()
 }

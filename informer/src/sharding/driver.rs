@@ -448,7 +448,8 @@ impl Drop for Member<'_> {
     fn drop(&mut self) {
         self.context.format.shards.all().for_each(|shard| self.context.gate.revoke(shard));
         self.context.participants.release(self.held);
-        self.context.publish(ShardSet::default(), None);
+        // Work that does not notice that its permit is lost may continue.
+        self.context.publish(ShardSet::default(), self.deadline);
         self.context.metrics.record(|metrics| metrics.is_member(false));
     }
 }

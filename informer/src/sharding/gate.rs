@@ -160,6 +160,11 @@ impl Gate {
         shard
     }
 
+    /// Returns whether work on a shard is admitted, or in progress.
+    pub(crate) fn has_work(&self) -> bool {
+        self.0.shards.iter().any(|gate| !gate.work.admission.is_idle())
+    }
+
     /// Waits until no shard that was closed has work in progress.
     pub(crate) async fn all_idle(&self) {
         while !self.0.unreported.lock().is_empty() {

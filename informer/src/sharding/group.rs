@@ -44,7 +44,7 @@ pub(super) struct GroupContext {
     pod: String,
     on_error: Arc<GroupOnError>,
     owned: watch::Sender<ShardSet>,
-    /// The deadline of the last member, while its work has not ended.
+    /// The deadline of the last member, at least while its work has not ended.
     working_until: Mutex<Option<Clocks>>,
     /// Locked while the group runs, so that there is one run at a time.
     running: tokio::sync::Mutex<()>,
@@ -174,18 +174,19 @@ impl ShardGroup {
 
     /// Returns an error if work continues although the Lease of this member has expired. Use it in
     /// a liveness probe. The error is possible because work that blocks its thread cannot be
-    /// dropped. A member that owns no shard is always healthy.
+    /// dropped, also if the future of [`run_until`](Self::run_until) is. A member without work on
+    /// shards is always healthy.
     ///
     /// # Errors
     /// [`CheckError`] if a permit is out, or a request of its client is not answered, `tolerance`
     /// after the Lease has expired.
     pub fn check(&self, tolerance: Duration) -> Result<(), CheckError> {
-        let GroupContext { timing, clock, working_until, .. } = &*self.0;
+        let GroupContext { timing, clock, gate, working_until, .. } = &*self.0;
         // By the monotonic clock alone, so that a step of the wall clock does not end a process.
         let expires_after = timing.lease_duration.saturating_sub(timing.renew_deadline);
         let expires_at = working_until.lock().map(|until| until.after(expires_after).monotonic);
         let overdue = expires_at.and_then(|at| clock.now().monotonic.checked_sub(at));
-        match overdue.filter(|overdue| *overdue >= tolerance) {
+        match overdue.filter(|overdue| *overdue >= tolerance && gate.has_work()) {
             Some(overdue) => Err(CheckError { group: self.0.title(), overdue }),
             None => Ok(()),
         }

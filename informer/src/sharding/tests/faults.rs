@@ -49,6 +49,23 @@ async fn member_without_answers_loses_its_work_at_its_renew_deadline_and_joins_a
 }
 
 #[tokio::test(start_paused = true)]
+async fn check_finds_work_that_outlives_a_dropped_run() {
+    let server = server();
+    let replica = Replica::start(&server, "a");
+    replica.owns(16).await;
+    let permit = replica.admit(0).unwrap();
+    let group = replica.group.clone();
+    replica.kill().await;
+    sleep(14 * SECOND).await;
+    assert!(group.check(Duration::ZERO).is_ok());
+    sleep(2 * SECOND).await;
+    let unhealthy = group.check(Duration::ZERO).unwrap_err().to_string();
+    assert!(unhealthy.contains("shop/counter has expired"), "{unhealthy}");
+    drop(permit);
+    assert!(group.check(Duration::ZERO).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
 async fn watch_that_falls_silent_is_replaced_before_the_renew_deadline() {
     let server = server();
     server.fault(Fault::hang(After::Bytes(0)).on(Verb::Watch));

@@ -128,6 +128,10 @@ impl Participants {
                 let Some(newest) = new.last() else { return };
                 filled = newest.number;
                 let shards = shards.and(held);
+                if shards.is_empty() {
+                    // A fill of no shards would list nevertheless, and delay the next one.
+                    return;
+                }
                 join_all(new.into_iter().map(|present| present.fill(shards, &report))).await;
             }
         }

@@ -1,4 +1,5 @@
-//! Tests of replicas that wait for the informers of their controllers before they join a group.
+//! Tests of replicas that wait for the informers of their controllers before they join a group, and
+//! of fills.
 
 use std::fmt::Error;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use tokio::time::sleep;
 use super::rig::*;
 use crate::runtime::controller::{Action, Config};
 use crate::runtime::{Controller, watcher};
-use crate::sharding::ShardGroup;
+use crate::sharding::participants::{Participant, Participants};
+use crate::sharding::{ShardGroup, ShardSet};
 
 /// Returns a server with the Leases of the group, config maps and pods.
 fn server() -> ApiServer {
@@ -88,6 +90,17 @@ async fn replica_waits_for_a_controller_until_it_runs_or_is_dropped() {
     controller.abort();
     replica.stop();
     assert_eq!(replica.ended().await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn fill_whose_shards_are_all_released_is_no_fill() {
+    let (participants, fake) = (Participants::default(), Fake::new());
+    let _joined = participants.join(|_held| Arc::clone(&fake) as Arc<dyn Participant>);
+    let shards: ShardSet = [1, 2].into_iter().collect();
+    let fill = participants.fill(shards, |_, _| {});
+    participants.release(shards);
+    fill.await;
+    assert_eq!(*fake.filled.lock(), []);
 }
 
 #[tokio::test(start_paused = true)]

@@ -53,11 +53,12 @@ impl<'s> Stop<'s> {
 /// [`RunError::Mismatch`] if a Lease of the group has other settings. Another member would find the
 /// same settings, so none follows.
 pub(super) async fn run(context: &GroupContext, mut stop: Stop<'_>) -> Result<(), RunError> {
+    let mut is_first = true;
     loop {
         tokio::select! {
             biased;
             () = stop.requested() => return Ok(()),
-            () = ready(context) => {}
+            () = ready(context, std::mem::take(&mut is_first)) => {}
         }
         let began = Instant::now();
         let identity: Arc<str> = context.new_identity().into();
@@ -89,11 +90,13 @@ pub(super) async fn run(context: &GroupContext, mut stop: Stop<'_>) -> Result<()
 }
 
 /// Waits until this replica can work on shards. A member that could not would keep its shards from
-/// the others. Work of an earlier member, whose run was dropped, must have ended.
-async fn ready(context: &GroupContext) {
+/// the others. Work of an earlier member, whose run was dropped, must have ended. The first member
+/// of a run also waits until each announced controller has joined. A later one does not, because a
+/// controller that is never polled would keep it out for good.
+async fn ready(context: &GroupContext, is_first: bool) {
     context.gate.all_idle().await;
     context.metrics.record(|metrics| metrics.is_member(false));
-    let mut ready = pin!(context.participants.clone().ready());
+    let mut ready = pin!(context.participants.clone().ready(is_first));
     let began = Instant::now();
     while timeout(REPORT_EVERY, &mut ready).await.is_err() {
         let waited = began.elapsed();

@@ -137,14 +137,15 @@ impl Participants {
         }
     }
 
-    /// Waits until no controller is announced that has not joined, and all participants are ready,
-    /// except those that leave. Controllers that are announced before the end count as well.
-    pub(super) async fn ready(self) {
+    /// Waits until all participants are ready, except those that leave. If `awaits_announced` is
+    /// set, waits also until no controller is announced that has not joined. Controllers that are
+    /// announced before the end count as well.
+    pub(super) async fn ready(self, awaits_announced: bool) {
         let mut announced = self.0.lock().announced.subscribe();
         let mut ready = 0;
         loop {
             // Fails only if the sender is dropped, and `self` has one.
-            let _ = announced.wait_for(|announced| *announced == 0).await;
+            let _ = announced.wait_for(|announced| *announced == 0 || !awaits_announced).await;
             let (present, _) = self.present();
             let new: Vec<_> = present.iter().filter(|present| present.number > ready).collect();
             let Some(newest) = new.last() else { return };

@@ -93,6 +93,18 @@ async fn replica_waits_for_a_controller_until_it_runs_or_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn controller_that_is_not_polled_does_not_keep_a_replica_from_joining_again() {
+    let server = server();
+    let replica = Replica::start(&server, "a");
+    replica.owns(16).await;
+    let _unpolled = run(owner_of_pods(&server), &replica.group);
+    let member = members(&server).await.remove(0);
+    server.delete(&leases(), "shop", &name_of(&member)).unwrap();
+    replica.owns(0).await;
+    replica.owns(16).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn fill_whose_shards_are_all_released_is_no_fill() {
     let (participants, fake) = (Participants::default(), Fake::new());
     let _joined = participants.join(|_held| Arc::clone(&fake) as Arc<dyn Participant>);

@@ -1,6 +1,9 @@
 //! A permit to work on an object of a shard.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 
 use deltafifo::Admission;
 use kube::Client;
@@ -115,17 +118,31 @@ impl Permit {
     /// Runs `work` until it has ended, or until the permit is lost. Then drops `work`, and returns
     /// `None`. Within `work` this permit is the current one.
     pub(crate) async fn run<T>(self, work: impl Future<Output = T>) -> Option<T> {
-        let lost = self.lost();
         #[cfg(test)]
         if TaskMutant::WorkOutlivesPermit.is_chosen() {
             return Some(CURRENT.scope(self, work).await);
         }
+        let hold = self.tenure.hold.clone();
+        let mut lost = pin!(self.lost());
         // The scope drops `work` before it drops the permit.
-        tokio::select! {
-            biased;
-            () = lost => None,
-            done = CURRENT.scope(self, work) => Some(done),
-        }
+        let mut work = pin!(CURRENT.scope(self, work));
+        let mut is_first = true;
+        poll_fn(|context| {
+            // Work that ends at its first poll needs no timer, which `lost` would set.
+            let is_lost =
+                if is_first { !hold.is_held() } else { lost.as_mut().poll(context).is_ready() };
+            if is_lost {
+                return Poll::Ready(None);
+            }
+            if let Poll::Ready(done) = work.as_mut().poll(context) {
+                return Poll::Ready(Some(done));
+            }
+            if std::mem::take(&mut is_first) {
+                return lost.as_mut().poll(context).map(|()| None);
+            }
+            Poll::Pending
+        })
+        .await
     }
 
     /// Pauses this piece of work.

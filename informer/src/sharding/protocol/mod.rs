@@ -305,7 +305,13 @@ impl Attempts {
         let after = |pause| now.monotonic.saturating_add(pause);
         match answer {
             Answer::Written(_) | Answer::Conflict => {
-                let (version, until) = (flight.base, after(timing.renew_deadline));
+                let is_refused = matches!(answer, Answer::Conflict);
+                // A renewal that waits for the renew deadline comes too late.
+                let believed = match flight.purpose {
+                    Purpose::Renew if is_refused => timing.retry_period,
+                    _ => timing.renew_deadline,
+                };
+                let (version, until) = (flight.base, after(believed));
                 self.replaced = Some(Replaced { version, until });
             }
             Answer::Unclear => self.not_before = after(timing.retry_period),

@@ -480,6 +480,19 @@ fn write_that_was_refused_although_its_version_is_current_is_repeated_after_the_
     assert_eq!(group.server.lease(SHARD).unwrap().holder, Some("me"));
 }
 
+/// The member would lose its Lease if it waited for the renew deadline.
+#[test]
+fn renewal_that_was_refused_although_its_version_is_current_is_repeated_after_the_retry_period() {
+    let mut group = Group::owner();
+    let request = group.run_until(5, ME);
+    group.member.answered(at(5), &ME, request.number, &Answer::Conflict);
+    group.run(6);
+    assert_eq!(group.server.log, []);
+    group.run(7);
+    assert_eq!(group.server.log, [(ME, Some("me"))]);
+    assert_eq!(group.member.admits(0), Some(at(17)));
+}
+
 #[test]
 fn write_is_not_repeated_before_the_watch_shows_it() {
     let mut group = Group::owner();

@@ -118,10 +118,12 @@ impl ShardGroup {
     }
 
     /// Joins the group, takes a share of its shards, and gives the shards back when `stop`
-    /// resolves. Waits first until the informers of the [sharded](crate::Controller::sharded)
-    /// controllers have synced: until then other members own all shards. While that takes longer,
-    /// [`GroupError::NotSynced`] is reported each minute. A controller that is created while the
-    /// member is live does not end the membership.
+    /// resolves. Waits first until the [sharded](crate::Controller::sharded) controllers are polled
+    /// and their informers have synced: until then other members own all shards. While that takes
+    /// longer, [`GroupError::NotSynced`] is reported each minute. Create the streams of the
+    /// controllers, and build the [informers of shards](crate::SharedInformer::in_shards), before
+    /// this future is first polled. A controller that is created while the member is live does not
+    /// end the membership, and does not delay a later one until it is polled.
     ///
     /// When `stop` resolves, no more work is admitted, running work may continue until the
     /// [drain timeout](ShardGroupBuilder::drain_timeout), and the Lease of this member is deleted.

@@ -210,7 +210,6 @@ where
     ///     let maps = maps.clone();
     ///     async move { maps.run().await }
     /// });
-    /// let member = tokio::spawn(group.run_until(async { drop(tokio::signal::ctrl_c().await) }));
     /// let controller = Controller::from_informer(&maps)
     ///     .sharded(&group)
     ///     .run(
@@ -219,6 +218,7 @@ where
     ///         Arc::new(()),
     ///     )
     ///     .for_each(|_| async {});
+    /// let member = tokio::spawn(group.run_until(async { drop(tokio::signal::ctrl_c().await) }));
     /// tokio::select! {
     ///     ended = member => ended??,
     ///     () = controller => {}

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::Instrument;
 
 use super::api::{GroupApi, Sent, Watched, verb_of};
+use super::drains::Drains;
 use super::error::{GroupError, RunError};
 use super::gate::ShardTerm;
 use super::group::GroupContext;
@@ -141,6 +142,8 @@ struct Member<'g> {
     has_listed: bool,
     /// The shards whose gate is open.
     open: ShardSet,
+    /// The shards whose gate was closed, and whose work has not ended.
+    drains: Drains,
     /// The last deadline of the member.
     deadline: Option<Clocks>,
     mismatch: Option<RunError>,
@@ -167,6 +170,7 @@ impl<'g> Member<'g> {
             held: ShardSet::default(),
             has_listed: false,
             open: ShardSet::default(),
+            drains: Drains::default(),
             deadline: None,
             mismatch: None,
             failing: Failing::default(),
@@ -188,6 +192,7 @@ impl<'g> Member<'g> {
                 Err(end) => return end,
             };
             let now = clock.now().monotonic;
+            self.report_drains(now);
             // No timer follows the wall clock, so the protocol looks at it once per retry period.
             let tick = now.saturating_add(tick);
             let mut wake = wake.map_or(tick, |wake| wake.min(tick));
@@ -205,7 +210,7 @@ impl<'g> Member<'g> {
                 () = stop.requested() => self.protocol.stop(),
                 Some(answered) = self.requests.next() => self.answered(answered),
                 Some(event) = watched.next() => self.watched(event),
-                shard = self.context.gate.idle() => self.protocol.idle(shard),
+                shard = self.context.gate.idle() => self.idle(shard),
                 () = filled(&mut self.fill) => self.filled(),
                 () = clock.sleep_until(Some(wake)) => {}
             }
@@ -387,6 +392,26 @@ impl<'g> Member<'g> {
         }
     }
 
+    /// Takes note that the work on a shard has ended.
+    fn idle(&mut self, shard: u8) {
+        if self.drains.remove(shard) {
+            self.record_drains();
+        }
+        self.protocol.idle(shard);
+    }
+
+    /// Reports the shards whose work continues after the drain timeout, once a minute.
+    fn report_drains(&mut self, now: Duration) {
+        if let Some((shards, waited)) = self.drains.overdue(now) {
+            let group = self.context.title();
+            self.context.report(&GroupError::NotDrained { group, shards, waited });
+        }
+    }
+
+    fn record_drains(&self) {
+        self.context.metrics.record(|metrics| metrics.drains(self.drains.len()));
+    }
+
     /// Opens and closes the gate as the protocol says, and publishes the owned shards.
     fn publish(&mut self) {
         let gate = &self.context.gate;
@@ -412,10 +437,17 @@ impl<'g> Member<'g> {
                     };
                     gate.open(shard, &lease, deadline);
                     self.open.insert(shard);
+                    if self.drains.remove(shard) {
+                        self.record_drains();
+                    }
                 }
                 None if self.open.contains(shard) => {
                     gate.close(shard);
                     self.open.remove(shard);
+                    let now = self.context.clock.now().monotonic;
+                    self.drains
+                        .insert(shard, now.saturating_add(self.context.timing.drain_timeout));
+                    self.record_drains();
                 }
                 _ => {}
             }
@@ -453,6 +485,9 @@ impl Drop for Member<'_> {
         self.context.participants.release(self.held);
         // Work that does not notice that its permit is lost may continue.
         self.context.publish(ShardSet::default(), self.deadline);
-        self.context.metrics.record(|metrics| metrics.is_member(false));
+        self.context.metrics.record(|metrics| {
+            metrics.is_member(false);
+            metrics.drains(0);
+        });
     }
 }

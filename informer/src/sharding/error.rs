@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::shards::ShardSet;
 use crate::leader_election;
 use crate::lease::LeaseError;
 
@@ -89,6 +90,22 @@ pub enum GroupError {
         /// The time since the member has begun to wait.
         waited: Duration,
     },
+    /// Work on shards continues after the drain timeout, so this member does not release them, and
+    /// no other member can work on them. Work that blocks its thread, or that holds a clone of a
+    /// [`Permit`](crate::sharding::Permit), cannot be dropped. Reported each minute.
+    #[error(
+        "work on the shards {shards:?} of group {group} has not ended for {waited:?} after the drain \
+         timeout, so no other member can work on them; find the work that blocks its thread or holds \
+         a permit, and restart the process if it does not end"
+    )]
+    NotDrained {
+        /// Namespace and name of the group.
+        group: String,
+        /// The shards.
+        shards: ShardSet,
+        /// The time since the drain timeout of the first of them.
+        waited: Duration,
+    },
     /// A Lease with the label of the group has a name that no Lease of the group has.
     #[error("lease {lease} has the label of the group, but not a name of its leases; delete it")]
     Unknown {
@@ -107,6 +124,7 @@ impl GroupError {
             Self::Foreign { lease, .. } => ("foreign", &**lease),
             Self::NotSynced { group, .. } => ("not synced", &**group),
             Self::NotFilled { participant, .. } => ("not filled", &**participant),
+            Self::NotDrained { group, .. } => ("not drained", &**group),
             Self::Unknown { lease } => ("unknown", &**lease),
         };
         format!("{kind} {of}")

@@ -11,6 +11,7 @@ use crate::metrics::{Named, count};
 
 const MEMBERS: &str = "shard_group_members";
 const OWNED: &str = "shard_group_owned_shards";
+const DRAINING: &str = "shard_group_draining_shards";
 const CLAIMS: &str = "shard_group_claims_total";
 const RELEASES: &str = "shard_group_releases_total";
 const LOSSES: &str = "shard_group_lost_memberships_total";
@@ -19,6 +20,7 @@ const FILL_DURATION: &str = "shard_group_fill_duration_seconds";
 pub(super) struct Metrics {
     members: Gauge,
     owned: Gauge,
+    draining: Gauge,
     claims: Counter,
     releases: Counter,
     losses: Counter,
@@ -32,6 +34,10 @@ impl Metrics {
             "Members of the group in this process: 1 while it has joined, or 0"
         );
         describe_gauge!(OWNED, "Shards that this process owns");
+        describe_gauge!(
+            DRAINING,
+            "Shards that this process owns no more, and whose running work has not ended"
+        );
         describe_counter!(CLAIMS, "Shards that this process has claimed");
         describe_counter!(RELEASES, "Shards that this process has released");
         describe_counter!(
@@ -47,6 +53,7 @@ impl Metrics {
         Named(Some(Self {
             members: gauge!(MEMBERS, "name" => name.clone()),
             owned: gauge!(OWNED, "name" => name.clone()),
+            draining: gauge!(DRAINING, "name" => name.clone()),
             claims: counter!(CLAIMS, "name" => name.clone()),
             releases: counter!(RELEASES, "name" => name.clone()),
             losses: counter!(LOSSES, "name" => name.clone()),
@@ -60,6 +67,10 @@ impl Metrics {
 
     pub(super) fn owns(&self, shards: usize) {
         self.owned.set(count(shards));
+    }
+
+    pub(super) fn drains(&self, shards: usize) {
+        self.draining.set(count(shards));
     }
 
     pub(super) fn claimed(&self) {

@@ -64,7 +64,9 @@
 //! controllers have synced: until then it could not work on a shard. If an informer never syncs,
 //! the replica takes no shards, and reports [`GroupError::NotSynced`] each minute. If a member has
 //! claimed shards, and cannot list their objects, nobody works on these shards, and the member
-//! reports [`GroupError::NotFilled`] each minute.
+//! reports [`GroupError::NotFilled`] each minute. If work on a shard continues after the drain
+//! timeout, no other member gets the shard, and the member reports [`GroupError::NotDrained`] each
+//! minute.
 //!
 //! A member renews its own Lease each third of the lease duration, or each half of the renew
 //! deadline if that is shorter. The Leases of shards are written only when shards move. A member
@@ -106,6 +108,7 @@
 //! | --- | --- | --- |
 //! | `shard_group_members` | gauge | Members of the group in this process: 1 while it has joined, or 0 |
 //! | `shard_group_owned_shards` | gauge | Shards that this process owns |
+//! | `shard_group_draining_shards` | gauge | Shards that this process owns no more, and whose running work has not ended |
 //! | `shard_group_claims_total` | counter | Claims of shards that were answered |
 //! | `shard_group_releases_total` | counter | Releases of shards that were answered |
 //! | `shard_group_lost_memberships_total` | counter | Memberships of this process that ended because the Lease expired, was changed or was deleted |
@@ -124,12 +127,14 @@
 // * `object.rs`, `api.rs`: the Leases of a group as objects, and the requests for them.
 // * `driver.rs`, `known.rs`: run the protocol, with the newest known states of the Leases.
 // * `gate.rs`, `permit.rs`: the permits of the work on shards.
+// * `drains.rs`: the shards whose work has not ended.
 // * `participants.rs`: the controllers and informers that take part in hand-overs.
 // * `group.rs`, `builder.rs`, `error.rs`, `metrics.rs`: the group, as the program sees it.
 
 mod api;
 mod assign;
 mod builder;
+mod drains;
 mod driver;
 mod error;
 mod gate;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo_testkit::{ApiServer, Verb};
+use metrics_util::debugging::DebuggingRecorder;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::rig::*;
@@ -96,6 +97,8 @@ async fn stopped_member_hands_over_each_shard_when_its_work_has_ended() {
 
 #[tokio::test(start_paused = true)]
 async fn work_that_continues_after_the_drain_timeout_is_lost_but_keeps_its_shard() {
+    let recorder = DebuggingRecorder::new();
+    let _guard = metrics::set_default_local_recorder(&recorder);
     let server = server();
     let mut first = Replica::start(&server, "a");
     first.owns(16).await;
@@ -107,12 +110,20 @@ async fn work_that_continues_after_the_drain_timeout_is_lost_but_keeps_its_shard
     first.stop();
     lost(&permit).await;
     assert_eq!(began.elapsed(), 10 * SECOND);
-    // A blocked thread cannot be dropped. The member renews its Lease for it.
-    sleep(120 * SECOND).await;
+    assert_eq!(first.reported(), [] as [String; 0]);
+    // A blocked thread cannot be dropped. The member renews its Lease for it, and reports it.
+    sleep(150 * SECOND).await;
     assert_eq!(second.group.owned().borrow().len(), 15);
+    let reported = first.reported();
+    assert_eq!(reported.len(), 2, "one report each minute: {reported:?}");
+    let blocked = format!("work on the shards {{{busy}}} of group shop/counter has not ended");
+    assert!(reported.iter().all(|error| error.contains(&blocked)), "{reported:?}");
+    assert_eq!(gauge(&recorder, "shard_group_draining_shards"), Some(1.0));
     drop(permit);
     second.owns(16).await;
     assert_eq!(first.ended().await, Ok(()));
+    assert_eq!(gauge(&recorder, "shard_group_draining_shards"), Some(0.0));
+    assert_eq!(first.reported().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::api::{Api, ListParams};
 use kube::core::{ApiResource, ObjectMeta, discovery::Scope};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -79,6 +80,14 @@ pub(super) fn holder(server: &ApiServer, shard: u8) -> String {
 
 pub(super) fn count(server: &ApiServer, verbs: &[Verb]) -> usize {
     server.requests().iter().filter(|request| verbs.contains(&request.verb())).count()
+}
+
+/// Returns the value of a gauge, which only one group in one namespace has.
+pub(super) fn gauge(recorder: &DebuggingRecorder, name: &str) -> Option<f64> {
+    let all = recorder.snapshotter().snapshot().into_vec();
+    let value = all.into_iter().find(|(key, ..)| key.key().name() == name)?.3;
+    let DebugValue::Gauge(value) = value else { panic!("{name} is {value:?}") };
+    Some(value.into_inner())
 }
 
 /// Waits until the permit is lost.

@@ -1,0 +1,50 @@
+//! The shards that were closed to new work, and whose running work has not ended.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::participants::REPORT_EVERY;
+use super::shards::ShardSet;
+
+/// The shards whose work has not ended. All times are those of the monotonic clock.
+#[derive(Default)]
+pub(super) struct Drains {
+    /// The drain timeout of each shard.
+    ends: BTreeMap<u8, Duration>,
+    /// The time of the last report, if a shard was past its drain timeout since then.
+    reported_at: Option<Duration>,
+}
+
+impl Drains {
+    /// Adds a shard that was closed, whose work is dropped at `end`.
+    pub(super) fn insert(&mut self, shard: u8, end: Duration) {
+        self.ends.insert(shard, end);
+    }
+
+    /// Removes a shard whose work has ended, or that was opened. Returns whether it was draining.
+    pub(super) fn remove(&mut self, shard: u8) -> bool {
+        self.ends.remove(&shard).is_some()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Returns the shards whose work continues after the drain timeout, and since when, if it is
+    /// time to report them: a minute after the first timeout, and each minute from then on.
+    pub(super) fn overdue(&mut self, now: Duration) -> Option<(ShardSet, Duration)> {
+        let is_overdue = |(_, end): &(&u8, &Duration)| **end <= now;
+        let first = self.ends.values().min().copied().filter(|end| *end <= now);
+        let Some(first) = first else {
+            self.reported_at = None;
+            return None;
+        };
+        let last = self.reported_at.unwrap_or(first);
+        if now.saturating_sub(last) < REPORT_EVERY {
+            return None;
+        }
+        self.reported_at = Some(now);
+        let shards = self.ends.iter().filter(is_overdue).map(|(shard, _)| *shard).collect();
+        Some((shards, now - first))
+    }
+}

@@ -101,7 +101,7 @@ impl ShardGroup {
         let lease_client = lease_client.unwrap_or_else(|| client.clone());
         let gate = Gate::new(format.shards, format.by, client, clock, timing.retry_period);
         Ok(Self(Arc::new(GroupContext {
-            metrics: Metrics::of(&format.group),
+            metrics: Metrics::of(&format.namespace, &format.group),
             lease_client,
             format,
             timing,

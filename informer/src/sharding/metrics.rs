@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use metrics::{
-    Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram,
-    gauge, histogram,
+    Counter, Gauge, Histogram, Label, Unit, counter, describe_counter, describe_gauge,
+    describe_histogram, gauge, histogram,
 };
 
 use crate::metrics::{Named, count};
@@ -28,7 +28,7 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    pub(super) fn of(group: &str) -> Named<Self> {
+    pub(super) fn of(namespace: &str, group: &str) -> Named<Self> {
         describe_gauge!(
             MEMBERS,
             "Members of the group in this process: 1 while it has joined, or 0"
@@ -49,15 +49,16 @@ impl Metrics {
             Unit::Seconds,
             "Time from the order to fill shards until the stores of all controllers and informers of shards have their objects"
         );
-        let name = group.to_owned();
+        let label = |key, value: &str| Label::new(key, value.to_owned());
+        let labels = vec![label("name", group), label("namespace", namespace)];
         Named(Some(Self {
-            members: gauge!(MEMBERS, "name" => name.clone()),
-            owned: gauge!(OWNED, "name" => name.clone()),
-            draining: gauge!(DRAINING, "name" => name.clone()),
-            claims: counter!(CLAIMS, "name" => name.clone()),
-            releases: counter!(RELEASES, "name" => name.clone()),
-            losses: counter!(LOSSES, "name" => name.clone()),
-            fill_duration: histogram!(FILL_DURATION, "name" => name),
+            members: gauge!(MEMBERS, labels.clone()),
+            owned: gauge!(OWNED, labels.clone()),
+            draining: gauge!(DRAINING, labels.clone()),
+            claims: counter!(CLAIMS, labels.clone()),
+            releases: counter!(RELEASES, labels.clone()),
+            losses: counter!(LOSSES, labels.clone()),
+            fill_duration: histogram!(FILL_DURATION, labels),
         }))
     }
 

@@ -114,9 +114,9 @@
 //! | `shard_group_lost_memberships_total` | counter | Memberships of this process that ended because the Lease expired, was changed or was deleted |
 //! | `shard_group_fill_duration_seconds` | histogram | Time from the order to fill shards until the stores of all controllers and informers of shards have their objects |
 //!
-//! The label `name` is the name of the group. If the sum of the owned shards of all replicas is
-//! less than the number of shards for longer than the lease duration, no replica works on some
-//! objects.
+//! The labels are `name`, the name of the group, and `namespace`, that of its Leases. If the sum of
+//! the owned shards of all replicas is less than the number of shards for longer than the lease
+//! duration, no replica works on some objects.
 
 // * `hash.rs`: the shard of an object, and the selector of a server that shards.
 // * `shards.rs`: numbers and sets of shards.

@@ -6,6 +6,7 @@ mod controllers;
 mod faults;
 mod joining;
 mod members;
+mod namespaces;
 mod rig;
 #[cfg(feature = "runtime")]
 mod simulation;

@@ -5,6 +5,8 @@ mod configured;
 mod controllers;
 mod faults;
 mod joining;
+#[cfg(feature = "runtime")]
+mod kinds;
 mod members;
 mod namespaces;
 mod rig;

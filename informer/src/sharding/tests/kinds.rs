@@ -1,0 +1,145 @@
+//! Tests of groups whose controllers reconcile objects of several kinds.
+
+use std::collections::BTreeSet;
+use std::fmt::{Debug, Error};
+use std::sync::Arc;
+
+use deltafifo::locks::Mutex;
+use deltafifo_testkit::{ApiServer, Fault, Request, Resource, Verb};
+use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::{Api, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::rig::*;
+use crate::runtime::controller::Action;
+use crate::runtime::{Controller, watcher};
+use crate::sharding::{Permit, ShardSet};
+
+/// Returns a server with the Leases of the group, and a config map and a pod in each shard.
+fn server() -> ApiServer {
+    let server = super::rig::server();
+    server.register(Resource::config_maps());
+    server.register(Resource::pods());
+    for shard in 0..16 {
+        write(&server, "ConfigMap", shard, 1);
+        write(&server, "Pod", shard, 1);
+    }
+    server
+}
+
+/// Writes the object of a shard.
+fn write(server: &ApiServer, kind: &str, shard: u8, value: u32) {
+    let mut object = json!({ "kind": kind, "apiVersion": "v1" });
+    object["metadata"] = json!(object_of(shard).metadata);
+    object["metadata"]["labels"] = json!({ "value": value.to_string() });
+    server.apply(object).unwrap();
+}
+
+/// A reconcile.
+#[derive(Clone, Debug)]
+struct Reconciled {
+    pod: &'static str,
+    kind: String,
+    name: String,
+    value: String,
+}
+
+type Log = Arc<Mutex<Vec<Reconciled>>>;
+
+/// Starts a controller of a kind in a replica.
+fn start<K>(server: &ApiServer, replica: &Replica, log: &Log, pod: &'static str) -> JoinHandle<()>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let log = Arc::clone(log);
+    let controller = Controller::new(Api::<K>::all(server.client()), watcher::Config::default())
+        .sharded(&replica.group)
+        .run(
+            move |object: Arc<K>, _| {
+                let log = Arc::clone(&log);
+                async move {
+                    let permit = Permit::current().expect("a sharded controller has a permit");
+                    assert_eq!(object_of(permit.shard()).name_any(), object.name_any());
+                    let (kind, name) = (K::kind(&()).into_owned(), object.name_any());
+                    let value = object.labels()["value"].clone();
+                    log.lock().push(Reconciled { pod, kind, name, value });
+                    Ok::<_, Error>(Action::await_change())
+                }
+            },
+            |_, _, _| Action::await_change(),
+            Arc::new(()),
+        )
+        .for_each(|_| async {});
+    tokio::spawn(controller)
+}
+
+/// Returns the names of the objects of a kind that a replica has reconciled.
+fn names_of(log: &Log, pod: &str, kind: &str) -> BTreeSet<String> {
+    let log = log.lock();
+    let of_kind = log.iter().filter(|done| done.pod == pod && done.kind == kind);
+    of_kind.map(|done| done.name.clone()).collect()
+}
+
+fn names(shards: ShardSet) -> BTreeSet<String> {
+    shards.iter().map(|shard| object_of(shard).name_any()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn shard_is_owned_once_the_stores_of_all_controllers_have_its_objects() {
+    for (kind, plural) in [("ConfigMap", "configmaps"), ("Pod", "pods")] {
+        let (server, log) = (server(), Log::default());
+        let a = Replica::start(&server, "a");
+        let of_a =
+            [start::<ConfigMap>(&server, &a, &log, "a"), start::<Pod>(&server, &a, &log, "a")];
+        a.owns(16).await;
+        // The fault below must not strike the watch of `a`.
+        sleep(SECOND).await;
+        let is_watch = move |request: &Request| {
+            request.verb() == Verb::Watch && request.plural() == Some(plural)
+        };
+        server.fault(Fault::silence().when(is_watch));
+        let b = Replica::start(&server, "b");
+        let of_b =
+            [start::<ConfigMap>(&server, &b, &log, "b"), start::<Pod>(&server, &b, &log, "b")];
+        while server.requests().iter().filter(|request| is_watch(request)).count() < 2 {
+            sleep(SECOND / 10).await;
+        }
+        (0..16).for_each(|shard| write(&server, kind, shard, 2));
+        sleep(60 * SECOND).await;
+        assert!(b.group.owned().borrow().is_empty(), "the store of {plural} is out of date");
+        // The watch of `b` begins after 90 s, when the reflector gives this one up.
+        let moved = names(b.owns(8).await);
+        sleep(SECOND).await;
+        assert_eq!(names_of(&log, "b", "ConfigMap"), moved);
+        assert_eq!(names_of(&log, "b", "Pod"), moved);
+        let is_stale =
+            |done: &&Reconciled| done.pod == "b" && done.kind == kind && done.value != "2";
+        let stale: Vec<_> = log.lock().iter().filter(is_stale).cloned().collect();
+        assert!(stale.is_empty(), "{stale:?}");
+        of_a.iter().chain(&of_b).for_each(JoinHandle::abort);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn controller_that_starts_after_ownership_reconciles_its_objects_of_owned_shards() {
+    let (server, log) = (server(), Log::default());
+    let (a, b) = (Replica::start(&server, "a"), Replica::start(&server, "b"));
+    let first =
+        [start::<ConfigMap>(&server, &a, &log, "a"), start::<ConfigMap>(&server, &b, &log, "b")];
+    let (of_a, of_b) = (a.owns(8).await, b.owns(8).await);
+    sleep(SECOND).await;
+    assert!(names_of(&log, "a", "ConfigMap").is_superset(&names(of_a)));
+    assert!(names_of(&log, "b", "ConfigMap").is_superset(&names(of_b)));
+    let second = [start::<Pod>(&server, &a, &log, "a"), start::<Pod>(&server, &b, &log, "b")];
+    sleep(SECOND).await;
+    assert_eq!(names_of(&log, "a", "Pod"), names(of_a));
+    assert_eq!(names_of(&log, "b", "Pod"), names(of_b));
+    let enqueued = a.fake.enqueued.lock().len();
+    sleep(60 * SECOND).await;
+    assert_eq!(a.fake.enqueued.lock().len(), enqueued, "no shard was owned again");
+    first.iter().chain(&second).for_each(JoinHandle::abort);
+}

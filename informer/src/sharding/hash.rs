@@ -27,7 +27,8 @@ pub enum ShardBy {
     #[default]
     Key,
     /// The namespace. All objects of a namespace are in one shard, so that one member reconciles
-    /// all of them. All cluster-scoped objects are in one shard: choose another property for them.
+    /// all of them. Cluster-scoped objects would all be in one shard, so a controller refuses them:
+    /// choose another property for them.
     ///
     /// The shards differ in size, even if the namespaces do not, because the server's hash
     /// distributes similar names badly: of the namespaces `ns-0` to `ns-999` in four shards, one

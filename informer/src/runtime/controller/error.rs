@@ -5,8 +5,8 @@ use kube::api::DynamicObject;
 use kube::runtime::reflector::ObjectRef;
 
 /// An error item of a controller's stream (kube's `Error`). Only [`RunnerError::Stopped`],
-/// [`RunnerError::NotCompact`], [`RunnerError::LedAndSharded`], [`RunnerError::NotListable`] and
-/// [`RunnerError::NotSharded`] end the stream.
+/// [`RunnerError::NotCompact`], [`RunnerError::LedAndSharded`], [`RunnerError::NotListable`],
+/// [`RunnerError::NotSharded`] and [`RunnerError::NotNamespaced`] end the stream.
 #[derive(Debug, thiserror::Error)]
 pub enum Error<ReconcilerErr: 'static, QueueErr: 'static> {
     /// The object was not found because the controller is built over an informer with [custom
@@ -117,6 +117,16 @@ pub enum RunnerError {
         "controller is not sharded, but {informer} contains only the objects of some shards, so nothing is reconciled: call `sharded` with the group of that informer"
     )]
     NotSharded {
+        /// The title of the informer.
+        informer: String,
+    },
+    /// The group of a sharded controller shards by namespace (`ShardBy::Namespace`), but the
+    /// controller's objects are in no namespace, so all of them would be in one shard. The stream
+    /// ends with this error. It does not do so if there are no objects when the controller starts.
+    #[error(
+        "controller cannot be sharded by namespace, because the objects of {informer} have none, so nothing is reconciled: build the group with ShardBy::Key or ShardBy::Uid"
+    )]
+    NotNamespaced {
         /// The title of the informer.
         informer: String,
     },

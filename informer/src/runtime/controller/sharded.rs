@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 
 use super::Controller;
+use super::error::RunnerError;
 use super::fill::Fills;
 use super::key::StoreKey;
 use super::schedule::{LOW, Schedule};
@@ -56,6 +57,10 @@ where
     /// [`RunnerError::NotListable`](super::RunnerError::NotListable) and ends if one of
     /// them is [fed by a stream](crate::SharedInformer::for_stream), or has custom keys or an
     /// in-order queue. A controller cannot be [led](Self::while_leading) and sharded.
+    ///
+    /// A group with [`ShardBy::Namespace`] cannot shard a cluster-scoped kind: all objects would be
+    /// in one shard. If the controller has such objects when it starts, the stream yields
+    /// [`RunnerError::NotNamespaced`](super::RunnerError::NotNamespaced) and ends.
     ///
     /// ```
     /// # use std::{convert::Infallible, sync::Arc};
@@ -126,6 +131,22 @@ impl Sharding {
         gate.by() != ShardBy::Uid && gate.admit(shard).is_some()
     }
 
+    /// Returns whether the group divides these objects: cluster-scoped objects would all be in one
+    /// shard of a group that shards by namespace.
+    async fn can_shard<F: Form>(&self, store: &IndexReader<F, KubeMeta>) -> bool
+    where
+        KubeMeta: Meta<F>,
+    {
+        let mut has_namespace = true;
+        if self.0.gate().by() == ShardBy::Namespace {
+            for_each_stored(store, |_, object| {
+                has_namespace &= KubeMeta.namespace(&*object).is_some_and(|name| !name.is_empty());
+            })
+            .await;
+        }
+        has_namespace
+    }
+
     /// Returns the informers of a controller, none so far.
     pub(super) fn fills(&self, errors: &mpsc::Sender<Failure>) -> Fills {
         Fills::new(self.clone(), errors.clone())
@@ -141,10 +162,20 @@ impl Sharding {
         let Some(fills) = started.fills.take() else { return };
         let (sender, shards) = mpsc::unbounded_channel();
         let schedule = Arc::clone(&started.schedule);
-        started.spawn(enqueue(shards, store, schedule, self.clone()));
+        started.spawn(enqueue(shards, store.clone(), schedule, self.clone()));
         let all = self.0.gate().shards();
-        started.syncs.push(fills.fill_awaited(all).map(Ok).boxed());
         let main = fills.main().to_owned();
+        let (filled, sharding, informer) = (fills.fill_awaited(all), self.clone(), main.clone());
+        let synced = async move {
+            filled.await;
+            if sharding.can_shard(&store).await {
+                return Ok(());
+            }
+            let error = RunnerError::NotNamespaced { informer };
+            tracing::error!("{error}; the controller ends");
+            Err(error)
+        };
+        started.syncs.push(synced.boxed());
         let participant = Arc::new(ControllerShards { main, fills, shards: sender });
         started.participation = Some(self.0.join(participant));
     }

@@ -7,17 +7,17 @@ use std::sync::Arc;
 use deltafifo::locks::Mutex;
 use deltafifo_testkit::{ApiServer, Fault, Request, Resource, Verb};
 use futures_util::StreamExt;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::{Api, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::rig::*;
-use crate::runtime::controller::Action;
+use crate::runtime::controller::{Action, Error as ControllerError, RunnerError};
 use crate::runtime::{Controller, watcher};
-use crate::sharding::{Permit, ShardSet};
+use crate::sharding::{Permit, ShardBy, ShardSet};
 
 /// Returns a server with the Leases of the group, and a config map and a pod in each shard.
 fn server() -> ApiServer {
@@ -142,4 +142,34 @@ async fn controller_that_starts_after_ownership_reconciles_its_objects_of_owned_
     sleep(60 * SECOND).await;
     assert_eq!(a.fake.enqueued.lock().len(), enqueued, "no shard was owned again");
     first.iter().chain(&second).for_each(JoinHandle::abort);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cluster_scoped_kind_can_be_sharded_unless_by_namespace() {
+    for by in [ShardBy::Key, ShardBy::Uid, ShardBy::Namespace] {
+        let server = super::rig::server();
+        server.register(Resource::nodes());
+        let node = json!({ "kind": "Node", "apiVersion": "v1", "metadata": { "name": "n" } });
+        server.apply(node).unwrap();
+        let replica = Replica::start_with(builder_of(server.client(), "a").by(by));
+        let run = Controller::new(Api::<Node>::all(server.client()), watcher::Config::default())
+            .sharded(&replica.group)
+            .run(
+                |_, _| async { Ok::<_, Error>(Action::await_change()) },
+                |_, _, _| Action::await_change(),
+                Arc::new(()),
+            );
+        let mut controller = Box::pin(run);
+        let first = timeout(HOUR, controller.next()).await.expect("it continues").unwrap();
+        if by != ShardBy::Namespace {
+            assert_eq!(first.unwrap().0.name, "n");
+            continue;
+        }
+        let error = first.unwrap_err();
+        let is_expected =
+            matches!(error, ControllerError::RunnerError(RunnerError::NotNamespaced { .. }));
+        assert!(is_expected, "{error}");
+        assert!(error.to_string().contains("the objects of nodes.v1 have none"), "{error}");
+        assert!(controller.next().await.is_none());
+    }
 }

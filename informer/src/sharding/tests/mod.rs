@@ -9,6 +9,8 @@ mod joining;
 mod kinds;
 mod members;
 mod namespaces;
+#[cfg(feature = "runtime")]
+mod retries;
 mod rig;
 #[cfg(feature = "runtime")]
 mod simulation;

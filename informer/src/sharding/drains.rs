@@ -30,21 +30,21 @@ impl Drains {
         self.ends.len()
     }
 
-    /// Returns the shards whose work continues after the drain timeout, and since when, if it is
-    /// time to report them: a minute after the first timeout, and each minute from then on.
+    /// Returns the shards whose work continues after the drain timeout, and the time since the
+    /// first of these timeouts, if they are to be reported: after a minute, and each minute from
+    /// then on.
     pub(super) fn overdue(&mut self, now: Duration) -> Option<(ShardSet, Duration)> {
-        let is_overdue = |(_, end): &(&u8, &Duration)| **end <= now;
-        let first = self.ends.values().min().copied().filter(|end| *end <= now);
-        let Some(first) = first else {
+        let first = self.ends.values().min();
+        let Some(waited) = first.and_then(|end| now.checked_sub(*end)) else {
             self.reported_at = None;
             return None;
         };
-        let last = self.reported_at.unwrap_or(first);
-        if now.saturating_sub(last) < REPORT_EVERY {
+        let unreported = self.reported_at.map_or(waited, |at| now.saturating_sub(at));
+        if unreported < REPORT_EVERY {
             return None;
         }
         self.reported_at = Some(now);
-        let shards = self.ends.iter().filter(is_overdue).map(|(shard, _)| *shard).collect();
-        Some((shards, now - first))
+        let overdue = self.ends.iter().filter(|(_, end)| **end <= now);
+        Some((overdue.map(|(shard, _)| *shard).collect(), waited))
     }
 }

@@ -90,13 +90,14 @@ pub enum GroupError {
         /// The time since the member has begun to wait.
         waited: Duration,
     },
-    /// Work on shards continues after the drain timeout, so this member does not release them, and
-    /// no other member can work on them. Work that blocks its thread, or that holds a clone of a
-    /// [`Permit`](crate::sharding::Permit), cannot be dropped. Reported each minute.
+    /// Work on shards continues after the drain timeout, so this member neither releases nor claims
+    /// them: no other member works on a shard that this one still holds. Work cannot be dropped
+    /// while it blocks its thread, holds a clone of a [`Permit`](crate::sharding::Permit), or waits
+    /// for the answer to a request of the permit's client. Reported each minute.
     #[error(
         "work on the shards {shards:?} of group {group} has not ended for {waited:?} after the drain \
-         timeout, so no other member can work on them; find the work that blocks its thread or holds \
-         a permit, and restart the process if it does not end"
+         timeout, so this member neither releases nor claims them; find the work that blocks its \
+         thread, holds a permit or waits for an answer, and restart the process if it does not end"
     )]
     NotDrained {
         /// Namespace and name of the group.

@@ -53,14 +53,13 @@ where
     /// deleted while its shard moves. For work that must be done, use a
     /// [`finalizer`](crate::runtime::finalizer()).
     ///
-    /// The informers must list: the stream yields
-    /// [`RunnerError::NotListable`](super::RunnerError::NotListable) and ends if one of
+    /// The informers must list: the stream yields [`RunnerError::NotListable`] and ends if one of
     /// them is [fed by a stream](crate::SharedInformer::for_stream), or has custom keys or an
     /// in-order queue. A controller cannot be [led](Self::while_leading) and sharded.
     ///
     /// A group with [`ShardBy::Namespace`] cannot shard a cluster-scoped kind: all objects would be
     /// in one shard. If the controller has such objects when it starts, the stream yields
-    /// [`RunnerError::NotNamespaced`](super::RunnerError::NotNamespaced) and ends.
+    /// [`RunnerError::NotNamespaced`] and ends.
     ///
     /// ```
     /// # use std::{convert::Infallible, sync::Arc};

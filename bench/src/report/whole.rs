@@ -49,7 +49,7 @@ pub enum Unreadable {
 }
 
 /// Returns a report of one run of another tool, which begins now, in the JSON form of
-/// [`Report`] but with rows of the tool's own form.
+/// `Report` but with rows of the tool's own form.
 #[must_use]
 pub fn foreign_report(tool: &str, rows: &[Value]) -> Value {
     json!({ "runs": [Run::begins(tool, 1)], "machine": Machine::here(), "rows": rows })

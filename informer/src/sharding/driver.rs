@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tracing::Instrument;
 
 use super::api::{GroupApi, Sent, Watched, verb_of};
@@ -22,7 +22,7 @@ use super::metrics::Metrics;
 #[cfg(test)]
 use super::mutants::TaskMutant;
 use super::object::{GroupLease, LeaseName};
-use super::participants::REPORT_EVERY;
+use super::participants::reporting;
 use super::protocol::{Answer, MemberEnd, MemberStep, Protocol, Request, Write};
 use super::shards::ShardSet;
 use crate::lease::{Clocks, Failing};
@@ -97,12 +97,9 @@ pub(super) async fn run(context: &GroupContext, mut stop: Stop<'_>) -> Result<()
 async fn ready(context: &GroupContext, is_first: bool) {
     context.gate.all_idle().await;
     context.metrics.record(|metrics| metrics.is_member(false));
-    let mut ready = pin!(context.participants.clone().ready(is_first));
-    let began = Instant::now();
-    while timeout(REPORT_EVERY, &mut ready).await.is_err() {
-        let waited = began.elapsed();
-        context.report(&GroupError::NotSynced { group: context.title(), waited });
-    }
+    let ready = context.participants.clone().ready(is_first);
+    let report = |waited| context.report(&GroupError::NotSynced { group: context.title(), waited });
+    reporting(ready, report).await;
 }
 
 /// The answer to a request.

@@ -186,7 +186,7 @@ impl Gate {
 
     /// Returns all shards.
     pub(crate) fn shards(&self) -> ShardSet {
-        (0..=u8::MAX).take(self.0.count.get()).collect()
+        self.0.count.all().collect()
     }
 
     /// Returns the property that decides to which shard an object belongs.

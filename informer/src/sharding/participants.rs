@@ -15,6 +15,15 @@ use super::shards::ShardSet;
 /// The time between two reports of what the member waits for.
 pub(super) const REPORT_EVERY: Duration = Duration::from_secs(60);
 
+/// Waits until `done` resolves. Each minute, calls `report` with the time that it has taken so far.
+pub(super) async fn reporting(done: impl Future<Output = ()>, report: impl Fn(Duration)) {
+    let mut done = pin!(done);
+    let began = Instant::now();
+    while timeout(REPORT_EVERY, &mut done).await.is_err() {
+        report(began.elapsed());
+    }
+}
+
 /// A controller, or an informer of a member's shards, that takes part in the hand-overs of a group.
 pub(crate) trait Participant: Send + Sync {
     /// Returns the name of the participant, for people.
@@ -179,11 +188,8 @@ impl Participants {
 
 impl Present {
     async fn fill(&self, shards: ShardSet, report: impl Fn(String, Duration)) {
-        let mut filled = pin!(self.unless_left(self.participant.fill(shards)));
-        let began = Instant::now();
-        while timeout(REPORT_EVERY, &mut filled).await.is_err() {
-            report(self.participant.title(), began.elapsed());
-        }
+        let filled = self.unless_left(self.participant.fill(shards));
+        reporting(filled, |waited| report(self.participant.title(), waited)).await;
     }
 
     async fn ready(&self) {

@@ -143,6 +143,7 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
             let leaves = move |id: ObjectId<'_>| {
                 let shard = filter.shard_of_known(id);
                 if shard.is_none() {
+                    // Relaxed: read once the thread has ended.
                     counter.fetch_add(1, Ordering::Relaxed);
                 }
                 shard.is_some_and(|shard| !stay.contains(shard))

@@ -243,7 +243,7 @@ impl Filter {
     /// Returns the `shardSelector` of a request for these shards, or `None` if it needs none, or
     /// the server takes none. No selector selects nothing, so a request for no shard has none.
     fn selector(&self, shards: ShardSet) -> Option<String> {
-        let all = (0..=u8::MAX).take(self.count.get()).all(|shard| shards.contains(shard));
+        let all = self.count.all().all(|shard| shards.contains(shard));
         // Relaxed: the flag guards no other data.
         let is_left_out =
             all || shards.is_empty() || self.refuses_selectors.load(Ordering::Relaxed);
@@ -266,8 +266,10 @@ impl Filter {
         let Ok(answer) = send(self.source.selecting(None)).await else { return Err(refusal) };
         // A failure of the server may have another cause, so a later request has a selector again.
         if !refusal.is_server_failure() {
+            // Relaxed: see `selector`.
             self.refuses_selectors.store(true, Ordering::Relaxed);
         }
+        // Relaxed: the flag guards no other data.
         if !self.is_refusal_logged.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 resource = self.source.scope().0,

@@ -49,11 +49,12 @@ impl ListedKeys {
     /// Returns whether the event of this object is older than a list of its key. Forgets the lists
     /// that are older than the event, which is of a watch that continues.
     pub(super) fn covers(&mut self, head: &Head<'_>) -> bool {
-        let Some(version) = ResourceVersion::parse(&head.version) else { return false };
-        self.lists.retain(|(listed, _)| version <= *listed);
+        // Nearly always, and for each event of a watch.
         if self.lists.is_empty() {
             return false;
         }
+        let Some(version) = ResourceVersion::parse(&head.version) else { return false };
+        self.lists.retain(|(listed, _)| version <= *listed);
         let key = head.key();
         self.lists.iter().any(|(_, keys)| keys.contains(&*key))
     }

@@ -19,11 +19,18 @@ const VERSION_TOO_OLD: &str = "The resourceVersion for the provided list is too 
 pub(crate) fn answer(call: &Call<'_>) -> Refused<Response<Body>> {
     let options = ListOptions::read(call)?;
     options.check_list()?;
-    let (version, walk) = {
+    // The real server answers lists of any version from its cache, which ignores the limit.
+    let is_any = options.version == Some(0) && options.token.is_none();
+    let limit = options.limit.filter(|_| !is_any);
+    // One more object shows whether another page follows.
+    let most = limit.map_or(usize::MAX, |limit| limit.saturating_add(1));
+    let (version, walk, all) = {
         let store = call.server.store.lock();
         let collection = &store.collections[call.place];
-        let (version, from) = start(&options, store.version, collection.floor)?;
-        (version, collection.walk(version, &from, Arc::clone(&options.filter)))
+        let Start { version, from, all } = start(&options, store.version, collection.floor)?;
+        let count = || collection.count(version, &from, &options.filter);
+        let all = limit.and_then(|_| all.or_else(count));
+        (version, collection.walk(version, &from, Arc::clone(&options.filter), most), all)
     };
     let mut metadata = json!({ "resourceVersion": version.to_string() });
     if let Some(shards) = options.filter.shards()
@@ -31,19 +38,18 @@ pub(crate) fn answer(call: &Call<'_>) -> Refused<Response<Body>> {
     {
         metadata["shardInfo"] = json!({ "selector": shards.to_string() });
     }
-    // The real server answers lists of any version from its cache, which ignores the limit.
-    let is_any = options.version == Some(0) && options.token.is_none();
-    let objects: Objects = match options.limit.filter(|_| !is_any) {
+    let objects: Objects = match limit {
         None => Box::new(walk),
         Some(limit) => {
             // The position of the next page is written before the objects. A second walk finds it,
             // so that a large page need not be kept in memory.
             let mut end = walk.clone();
             let _ = (0..limit).all(|_| end.skip_one());
-            let (remaining, position) = (end.remaining(), end.position());
-            if remaining.map_or_else(|| end.skip_one(), |remaining| remaining > 0) {
-                metadata["continue"] = Token { version, position }.to_string().into();
-                if let Some(remaining) = remaining.filter(|_| !options.filter.has_selectors()) {
+            let position = end.position();
+            if end.skip_one() {
+                let remaining = all.and_then(|all| all.checked_sub(limit as u64));
+                metadata["continue"] = Token { version, position, remaining }.to_string().into();
+                if let Some(remaining) = remaining {
                     metadata["remainingItemCount"] = remaining.into();
                 }
             }
@@ -53,28 +59,39 @@ pub(crate) fn answer(call: &Call<'_>) -> Refused<Response<Body>> {
     Ok(reply(call, &metadata, objects))
 }
 
-/// Returns the version of the list, and the position before its first object.
-fn start(options: &ListOptions, newest: u64, floor: u64) -> Refused<(u64, Position)> {
-    let Some(Token { version, position }) = options.token.clone() else {
+/// The start of a list or of a further page.
+struct Start {
+    version: u64,
+    /// The position before the first object.
+    from: Position,
+    /// The number of objects behind the position, if a token contains it.
+    all: Option<u64>,
+}
+
+/// Returns the start of the list or page that the options ask for.
+fn start(options: &ListOptions, newest: u64, floor: u64) -> Refused<Start> {
+    let first = |version| Start { version, from: Position::start(), all: None };
+    let Some(Token { version, position, remaining }) = options.token.clone() else {
         let wanted = options.version.unwrap_or_default();
         if wanted > newest {
             return Err(Box::new(status::too_large(wanted, newest)));
         }
         if !options.is_exact() {
-            return Ok((newest, Position::start()));
+            return Ok(first(newest));
         }
         if wanted < floor {
             return Err(Box::new(status::expired(VERSION_TOO_OLD)));
         }
-        return Ok((wanted, Position::start()));
+        return Ok(first(wanted));
     };
     match version {
-        0 => Ok((newest, position)),
+        0 => Ok(Start { version: newest, from: position, all: None }),
         _ if version > newest => Err(Box::new(status::bad_request("continue key is not valid"))),
         _ if version < floor => {
-            Err(Box::new(status::token_expired(Token { version: 0, position }.to_string())))
+            let rest = Token { version: 0, position, remaining: None };
+            Err(Box::new(status::token_expired(rest.to_string())))
         }
-        _ => Ok((version, position)),
+        _ => Ok(Start { version, from: position, all: remaining }),
     }
 }
 

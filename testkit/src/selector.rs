@@ -41,6 +41,10 @@ impl Filter {
         Ok(Self { namespace: request.namespace().map(str::to_owned), labels, fields, shards })
     }
 
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
     pub(crate) fn shards(&self) -> Option<&Shards> {
         self.shards.as_ref()
     }

@@ -107,32 +107,78 @@ impl Collection {
         Some(Current { object, generated: Some(generated) })
     }
 
-    /// Returns the objects at a version, which must not be below the floor. Takes time in
-    /// proportion to the number of stored objects.
-    pub(crate) fn walk(&self, version: u64, from: &Position, filter: Arc<Filter>) -> Walk {
-        let stored = match from {
-            Position::Behind(key) => self.stored_at(version, key),
-            Position::At(_) => Vec::new(),
-        };
+    /// Returns a walk over the objects at a version, which must not be below the floor. The caller
+    /// takes at most `most` objects. Without selectors, takes time in proportion to `most`, and to
+    /// the number of changes since the version.
+    pub(crate) fn walk(
+        &self,
+        version: u64,
+        from: &Position,
+        filter: Arc<Filter>,
+        most: usize,
+    ) -> Walk {
+        let stored = self.stored_at(version, from, &filter, most);
         Walk::new(version, from, stored, Arc::clone(&self.generators), filter)
     }
 
-    fn stored_at(&self, version: u64, behind: &Key) -> Vec<Arc<Object>> {
-        let mut undone: BTreeMap<&Key, Option<&Arc<Object>>> = BTreeMap::new();
+    /// Returns the number of objects behind a position at a version, if it is known without
+    /// producing them, and the filter has no selectors. Takes time in proportion to the number of
+    /// stored objects behind the position, except for the number of all objects.
+    pub(crate) fn count(&self, version: u64, from: &Position, filter: &Filter) -> Option<u64> {
+        let generated = self.generators.count(from.generated(), version);
+        if filter.has_selectors() || generated > 0 && !filter.is_everything() {
+            return None;
+        }
+        let stored = if filter.is_everything() && *from == Position::start() {
+            let undone = self.undone(version);
+            let now = undone.keys().filter(|key| self.stored.contains_key(**key)).count();
+            self.stored.len() + undone.values().flatten().count() - now
+        } else {
+            self.stored_at(version, from, filter, usize::MAX).len()
+        };
+        Some(stored as u64 + generated)
+    }
+
+    /// Returns the first `most` objects behind a position that match the filter and are stored at
+    /// a version, in order.
+    fn stored_at(
+        &self,
+        version: u64,
+        from: &Position,
+        filter: &Filter,
+        most: usize,
+    ) -> Vec<Arc<Object>> {
+        let Position::Behind(behind) = from else { return Vec::new() };
+        let namespace = filter.namespace();
+        let start = Key { namespace: namespace.unwrap_or_default().to_owned(), ..Key::default() };
+        let range = (Bound::Excluded(behind.max(&start)), Bound::Unbounded);
+        let is_in = |key: &Key| namespace.is_none_or(|namespace| key.namespace == namespace);
+        let matches = |object: &&Arc<Object>| filter.matches(object);
+
+        let undone = self.undone(version);
+        let stored = self.stored.range::<Key, _>(range).take_while(|(key, _)| is_in(key));
+        let stored = stored.filter(|(key, _)| !undone.contains_key(key)).map(|(_, object)| object);
+        let mut objects: Vec<_> = stored.filter(matches).take(most).cloned().collect();
+        if !undone.is_empty() {
+            let before = undone.range::<Key, _>(range).take_while(|(key, _)| is_in(key));
+            let before = before.filter_map(|(_, object)| *object);
+            objects.extend(before.filter(matches).take(most).cloned());
+            objects.sort_by(|left, right| left.key.cmp(&right.key));
+            objects.truncate(most);
+        }
+        objects
+    }
+
+    /// Returns the keys of the objects that have changed since a version, with those that were
+    /// stored at the version.
+    fn undone(&self, version: u64) -> BTreeMap<&Key, Option<&Arc<Object>>> {
+        let mut undone = BTreeMap::new();
         for change in self.log.iter().rev().take_while(|change| change.version > version) {
             // Changes are undone from the newest to the oldest, so the oldest change of a key
             // decides.
             undone.insert(&change.key, change.before.as_ref().filter(|_| !change.generated));
         }
-        let range: (Bound<&Key>, Bound<&Key>) = (Bound::Excluded(behind), Bound::Unbounded);
-        let stored =
-            self.stored.range::<Key, _>(range).filter(|(key, _)| !undone.contains_key(key));
-        let mut objects: Vec<Arc<Object>> = stored.map(|(_, object)| Arc::clone(object)).collect();
-        if !undone.is_empty() {
-            objects.extend(undone.range::<Key, _>(range).filter_map(|(_, object)| object.cloned()));
-            objects.sort_by(|left, right| left.key.cmp(&right.key));
-        }
-        objects
+        undone
     }
 }
 

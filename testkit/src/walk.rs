@@ -22,6 +22,14 @@ impl Position {
     pub(crate) fn start() -> Self {
         Self::Behind(Key::default())
     }
+
+    /// Returns the first generated object behind the position.
+    pub(crate) fn generated(&self) -> GeneratedId {
+        match self {
+            Self::Behind(_) => (0, 0),
+            Self::At(generated) => *generated,
+        }
+    }
 }
 
 /// A page token: the version of a list and the start of its next page. Clients send it back as
@@ -32,6 +40,9 @@ pub(crate) struct Token {
     /// The version of the list; 0 means the newest version.
     pub(crate) version: u64,
     pub(crate) position: Position,
+    /// The number of objects behind the position at the version, if it is known. Without it, each
+    /// page would count all objects behind it.
+    pub(crate) remaining: Option<u64>,
 }
 
 impl fmt::Display for Token {
@@ -39,10 +50,11 @@ impl fmt::Display for Token {
         let version = self.version;
         match &self.position {
             Position::Behind(Key { namespace, name }) => {
-                write!(f, "{version}&key={namespace}/{name}")
+                write!(f, "{version}&key={namespace}/{name}")?;
             }
-            Position::At((part, number)) => write!(f, "{version}&number={part}/{number}"),
+            Position::At((part, number)) => write!(f, "{version}&number={part}/{number}")?,
         }
+        self.remaining.map_or(Ok(()), |remaining| write!(f, "&remaining={remaining}"))
     }
 }
 
@@ -52,13 +64,17 @@ impl FromStr for Token {
     fn from_str(text: &str) -> Result<Self, ()> {
         let (version, position) = text.split_once('&').ok_or(())?;
         let (kind, place) = position.split_once('=').ok_or(())?;
+        let (place, remaining) = match place.split_once("&remaining=") {
+            Some((place, remaining)) => (place, Some(remaining.parse().map_err(drop)?)),
+            None => (place, None),
+        };
         let (first, second) = place.split_once('/').ok_or(())?;
         let position = match kind {
             "key" => Position::Behind(Key { namespace: first.to_owned(), name: second.to_owned() }),
             "number" => Position::At((first.parse().map_err(drop)?, second.parse().map_err(drop)?)),
             _ => return Err(()),
         };
-        Ok(Self { version: version.parse().map_err(drop)?, position })
+        Ok(Self { version: version.parse().map_err(drop)?, position, remaining })
     }
 }
 
@@ -77,20 +93,16 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Creates a walk. `stored` contains the objects that are stored at `version`, behind the
-    /// position `from`, in order.
+    /// Creates a walk. `stored` contains the objects that match the filter and are stored at
+    /// `version`, behind the position `from`, in order.
     pub(crate) fn new(
         version: u64,
         from: &Position,
-        mut stored: Vec<Arc<Object>>,
+        stored: Vec<Arc<Object>>,
         generators: Arc<Generators>,
         filter: Arc<Filter>,
     ) -> Self {
-        stored.retain(|object| filter.matches(object));
-        let next = match from {
-            Position::Behind(_) => (0, 0),
-            Position::At(generated) => *generated,
-        };
+        let next = from.generated();
         Self { version, stored: stored.into_iter(), generators, filter, last: None, next }
     }
 
@@ -102,13 +114,6 @@ impl Walk {
             Some(last) if self.next == (0, 0) => Position::Behind(last.key.clone()),
             _ => Position::At(self.next),
         }
-    }
-
-    /// Returns the number of remaining objects, if it is known without producing them.
-    pub(crate) fn remaining(&self) -> Option<u64> {
-        let generated = self.generators.count(self.next, self.version);
-        (generated == 0 || self.filter.is_everything())
-            .then_some(self.stored.len() as u64 + generated)
     }
 
     /// Skips an object, without producing it if the filter accepts everything. Returns false at

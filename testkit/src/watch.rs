@@ -49,7 +49,7 @@ pub(crate) fn answer(call: &Call<'_>, repeated: usize) -> Refused<Response<Body>
         return Ok(answer::json(StatusCode::OK, Body::whole(event)));
     }
     let initial = is_initial
-        .then(|| collection.walk(version, &Position::start(), Arc::clone(&options.filter)));
+        .then(|| collection.walk(version, &Position::start(), options.filter.clone(), usize::MAX));
     let since = if is_initial || from == 0 { version } else { from };
     let first =
         collection.log.partition_point(|change| change.version <= since).saturating_sub(repeated);

@@ -86,7 +86,8 @@ pub(crate) fn delete_collection(call: &Call<'_>, body: &[u8]) -> Refused<Respons
     let options = ListOptions::read(call)?;
     let walk = {
         let store = call.server.store.lock();
-        store.collections[call.place].walk(store.version, &Position::start(), options.filter)
+        let collection = &store.collections[call.place];
+        collection.walk(store.version, &Position::start(), options.filter, usize::MAX)
     };
     let mut deleted = Vec::new();
     for object in walk {

@@ -79,9 +79,12 @@ async fn expired_token_is_answered_with_a_token_for_the_newest_rest() {
     assert_eq!((status.code, status.reason.as_str()), (410, "Expired"));
     assert!(status.message.starts_with("The provided continue parameter is too old"));
     let rest = status.metadata.unwrap().continue_.unwrap();
+    let (names, version, token, left) =
+        page(&server, &ListParams::default().limit(1).continue_token(&rest)).await;
+    assert_eq!((names, version.as_str(), left), (vec!["d".into()], "8", Some(1)));
     let (names, version, token, _) =
-        page(&server, &ListParams::default().limit(2).continue_token(&rest)).await;
-    assert_eq!((names, version.as_str(), token), (vec!["d".into(), "f".into()], "8", None));
+        page(&server, &ListParams::default().limit(1).continue_token(&token.unwrap())).await;
+    assert_eq!((names, version.as_str(), token), (vec!["f".into()], "8", None));
 }
 
 #[tokio::test]
@@ -108,6 +111,38 @@ async fn token_is_valid_for_a_list_of_one_namespace() {
 }
 
 #[tokio::test]
+async fn remaining_objects_of_a_namespace_are_those_of_the_version_of_the_list() {
+    let server = server();
+    let of = |namespace: &str, name: &str| {
+        let metadata = json!({ "name": name, "namespace": namespace });
+        json!({ "kind": "Pod", "apiVersion": "v1", "metadata": metadata })
+    };
+    for namespace in ["mail", "shop", "work"] {
+        for name in ["a", "b", "c", "d", "e"] {
+            server.apply(of(namespace, name)).unwrap();
+        }
+    }
+    let pods: Api<Pod> = Api::namespaced(server.client(), "shop");
+    let mut params = ListParams::default().limit(2);
+    let mut pages = Vec::new();
+    loop {
+        let page = pods.list(&params).await.unwrap();
+        let names = page.items.iter().map(|pod| pod.metadata.name.clone().unwrap());
+        pages.push((names.collect::<Vec<_>>().concat(), page.metadata.remaining_item_count));
+        let Some(token) = page.metadata.continue_ else { break };
+        params = params.continue_token(&token);
+        server.delete(&Resource::pods(), "shop", "d").unwrap_or_default();
+        server.apply(of("shop", &format!("c{}", pages.len()))).unwrap();
+        server.apply(of("mail", &format!("f{}", pages.len()))).unwrap();
+    }
+    let expected = [("ab", Some(3)), ("cd", Some(1)), ("e", None)];
+    assert_eq!(pages, expected.map(|(names, left)| (names.to_owned(), left)));
+    // A list that begins now has the other objects.
+    let page = pods.list(&ListParams::default().limit(3)).await.unwrap();
+    assert_eq!(page.metadata.remaining_item_count, Some(3));
+}
+
+#[tokio::test]
 async fn token_with_a_version_and_invalid_token_are_refused() {
     let server = server_with(3);
     let first = list(&server, &format!("{PODS}?limit=1")).await;
@@ -124,6 +159,7 @@ async fn token_with_a_version_and_invalid_token_are_refused() {
         "1%26key%3D",
         "x%26key%3Da%2Fb",
         "1%26number%3Da%2Fb",
+        "1%26key%3Da%2Fb%26remaining%3Dx",
         "99%26key%3Da%2Fb",
     ] {
         let status = refused(&server, &format!("{PODS}?continue={nonsense}")).await;

@@ -157,7 +157,8 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
     }
 
     /// Sets the largest number of objects per page, if a list has pages (client-go
-    /// `WatchListPageSize`). The default is 500; 0 requests one page.
+    /// `WatchListPageSize`). The default is 500, or 10,000 for an informer of [the shards of a
+    /// member](crate::SharedInformer::in_shards); 0 requests one page.
     pub fn page_size(mut self, objects: u32) -> Self {
         self.options.page_size = objects;
         self

@@ -63,21 +63,24 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     /// Lists the newest state of a part of the objects, which the source selects, and keeps known
     /// objects that are not listed. The last version, from which the watch continues, stays the
     /// same. Returns the version of the list. A failure is reported; the result is the time to wait
-    /// before another attempt.
+    /// before another attempt. If the token of a page has expired, that attempt requests one page.
     ///
     /// Call it only if [no list is owed](Self::owes_no_list), and after all threads of earlier runs
     /// have ended their work.
     pub(crate) async fn list_part(&self, backoff: &mut Backoff) -> Result<String, Duration> {
-        let listed = self.try_list_part().await.map_err(|failure| match failure {
+        let listed = self.try_list_part().await;
+        let has_expired = matches!(&listed, Err(ListFailure::Request(error)) if error.is_expired());
+        self.versions.lock().end_part(listed.as_deref(), has_expired);
+        let listed = listed.map_err(|failure| match failure {
             ListFailure::Request(error) => ReflectorError::List(error).into(),
             ListFailure::Stop(stop) => stop,
         });
-        self.versions.lock().end_part(listed.as_ref().ok().cloned());
         self.failed(listed, backoff).await
     }
 
     async fn try_list_part(&self) -> Result<String, ListFailure> {
-        let request = ListRequest { limit: self.page_size, ..ListRequest::default() };
+        let limit = self.versions.lock().page_size_of_part(self.page_size);
+        let request = ListRequest { limit, ..ListRequest::default() };
         let (sender, batches) = BatchSender::new(&self.in_flight);
         let mut first_page = PageMeta::default();
         let reading = self.read(sender, request, &mut first_page);

@@ -12,6 +12,10 @@ pub(super) struct Versions {
     /// The version of the last list of a part of the objects (`part.rs`), which may be newer than
     /// `last`.
     part: Option<String>,
+    /// Whether the next list of a part must be one page, because a page of the last one came too
+    /// late.
+    #[cfg(feature = "leader-election")]
+    is_part_whole: bool,
     /// Whether `last` has not been passed to the target yet.
     unreported: bool,
     /// The least version of the next list, if `last` must not be used; empty for the newest state.
@@ -174,11 +178,18 @@ impl Versions {
     /// owed](Self::owes_no_list): its version if it is complete. The target keeps what it has
     /// received of an incomplete one, which the caller must list again or delete.
     #[cfg(feature = "leader-election")]
-    pub(super) fn end_part(&mut self, complete: Option<String>) {
+    pub(super) fn end_part<E>(&mut self, listed: Result<&str, E>, has_expired: bool) {
         self.least = None;
-        if complete.is_some() {
-            self.part = complete;
+        self.is_part_whole = listed.is_err() && (self.is_part_whole || has_expired);
+        if let Ok(version) = listed {
+            self.part = Some(version.to_owned());
         }
+    }
+
+    /// Returns the page size of a list of a part.
+    #[cfg(feature = "leader-election")]
+    pub(super) fn page_size_of_part(&self, wanted: u32) -> u32 {
+        if self.is_part_whole { 0 } else { wanted }
     }
 
     /// Returns the page size of a list from `version`. A list from a specific version is one page,

@@ -31,6 +31,11 @@ use crate::{KubeMeta, ListerWatcher};
 pub(crate) use feeder::ShardFeeder;
 use filter::Filter;
 
+/// The number of objects per page, unless the user sets another. Work on shards that move waits for
+/// their list, and the round trips of small pages can take longer than the objects. A page is read
+/// in pieces, so its size does not decide the memory that a list takes.
+const PAGE_SIZE: u32 = 10_000;
+
 /// The shards of which an informer contains the objects: none at first. Cheap to clone: all clones
 /// are the same selection. Each informer needs one of its own.
 #[derive(Clone)]
@@ -173,7 +178,8 @@ impl ShardPlan {
         choose: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K>,
     ) -> ShardFeeder<K> {
         let source = Box::new(Arc::clone(&self.filter));
-        let reflector = choose(ReflectorBuilder::new(source, queue.clone(), decoding));
+        let reflector = ReflectorBuilder::new(source, queue.clone(), decoding);
+        let reflector = choose(reflector.page_size(PAGE_SIZE));
         let (title, selection) = (self.scope().0.to_owned(), self.selection.clone());
         let participation = self.participants.join(|held| {
             selection.change(|_| held);
@@ -268,7 +274,11 @@ where
     /// it fails (500), this request is repeated without a selection. This is logged once.
     ///
     /// The lists of added shards are pages, and never [streamed
-    /// lists](crate::reflector::ReflectorBuilder::watch_list). An informer of
+    /// lists](crate::reflector::ReflectorBuilder::watch_list). A page has 10,000 objects, unless
+    /// [another size](crate::reflector::ReflectorBuilder::page_size) is chosen. It is received in
+    /// pieces, of which at most 12 MiB wait to be decoded, whatever the size of the page. If the
+    /// token of a page expires (410), what the list has shown leaves the store again, and the next
+    /// attempt requests a single page. An informer of
     /// [namespaces](SharedInformer::in_namespaces), and a
     /// [factory](crate::shared_informer::SharedInformerFactory), have no split mode.
     ///

@@ -10,7 +10,7 @@ use kube::core::Status;
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::rig::{LONG, PROPERTIES, Rig, four, selecting, selector, set};
+use super::rig::{LONG, PROPERTIES, Rig, SERVERS, four, selecting, selector, set};
 use crate::lister_watcher::KubeListerWatcher;
 use crate::sharding::hash::ShardBy;
 use crate::sharding::source::Selection;
@@ -49,6 +49,43 @@ async fn changes_of_kept_shards_arrive_while_lists_of_added_shards_fail() {
         let expected = by.selector(set(&[1, 2, 3]), four());
         assert!(lists.iter().all(|list| selector(list) == expected.as_deref()), "{by:?}");
         assert_eq!(rig.errors.lock().len(), 2, "{by:?}: it waits as long as the server asks for");
+    }
+}
+
+/// Pages that expire once may do so each time.
+#[tokio::test(start_paused = true)]
+async fn list_of_added_shards_whose_token_expires_is_repeated_in_one_page() {
+    for (by, server) in PROPERTIES.into_iter().flat_map(|by| SERVERS.map(|server| (by, server))) {
+        let mut rig = Rig::running(by, server, 60);
+        rig.select(&[0]).await;
+        rig.server.wait_for_watchers(1).await;
+        rig.forget();
+        let is_late = |request: &Request| request.continue_token().is_some();
+        let expired = Fault::status(status::expired("the continue token is too old"));
+        rig.server.fault(expired.when(is_late).times(usize::MAX));
+        let selected = rig.selection.replace(set(&[0, 1, 2, 3]));
+        rig.failed().await;
+        // Another failure does not bring the pages back.
+        rig.server.fault(Fault::refused().on(Verb::List));
+        let version = rig.apply(rig.in_shards(&[0])[0]);
+        rig.applied(version).await;
+        rig.assert_contents(&[0]);
+
+        timeout(LONG, selected).await.expect("the shards are listed");
+        rig.assert_contents(&[0, 1, 2, 3]);
+        let (lists, _) = rig.requests();
+        let limits: Vec<_> = lists.iter().map(Request::limit).collect();
+        assert_eq!(limits, [Some(7), Some(7), None, None], "{by:?}, {server:?}");
+        let errors = rig.errors.lock().len();
+        assert_eq!(errors, 2, "{by:?}, {server:?}");
+
+        // Later lists are pages.
+        rig.server.clear_faults();
+        rig.select(&[1, 2, 3]).await;
+        rig.select(&[0, 1, 2, 3]).await;
+        let (lists, _) = rig.requests();
+        assert!(lists.iter().all(|list| list.limit() == Some(7)), "{by:?}, {server:?}");
+        rig.assert_contents(&[0, 1, 2, 3]);
     }
 }
 

@@ -27,6 +27,10 @@ use super::protocol::{Answer, MemberEnd, MemberStep, Protocol, Request, Write};
 use super::shards::ShardSet;
 use crate::lease::{Clocks, Failing};
 
+/// The shortest time for which a fill waits for further shards. The owners of shards that move to
+/// one member at a time release them within milliseconds of each other, unless work continues.
+const GATHERS_FOR: Duration = Duration::from_millis(100);
+
 /// The request to stop a group.
 pub(super) struct Stop<'s> {
     requested: Pin<&'s mut (dyn Future<Output = ()> + Send)>,
@@ -131,8 +135,10 @@ struct Member<'g> {
     fill: Option<Fill<'g>>,
     /// The orders to fill that wait for the end of `fill`. One list serves all of them.
     unfilled: Vec<(u8, u64)>,
-    /// The time of the first order in `unfilled`.
-    unfilled_since: Instant,
+    /// The time of the monotonic clock of the first order in `unfilled`.
+    unfilled_since: Duration,
+    /// The duration of the last fill.
+    last_fill: Duration,
     /// The shards that the participants were ordered to fill, and that were not released since.
     held: ShardSet,
     /// Whether the Leases have been listed.
@@ -163,7 +169,8 @@ impl<'g> Member<'g> {
             known: KnownLeases::default(),
             fill: None,
             unfilled: Vec::new(),
-            unfilled_since: Instant::now(),
+            unfilled_since: Duration::ZERO,
+            last_fill: Duration::ZERO,
             held: ShardSet::default(),
             has_listed: false,
             open: ShardSet::default(),
@@ -234,15 +241,15 @@ impl<'g> Member<'g> {
                 MemberStep::Fill { shard, number } => {
                     self.held.insert(shard);
                     if self.unfilled.is_empty() {
-                        self.unfilled_since = Instant::now();
+                        self.unfilled_since = context.clock.now().monotonic;
                     }
                     self.unfilled.push((shard, number));
                 }
                 MemberStep::Enqueue { shard } => context.participants.enqueue(shard),
                 MemberStep::Drop { shard } => context.gate.revoke(shard),
                 MemberStep::Wait(until) => {
-                    self.begin_fill();
-                    return Ok(until);
+                    let fills_at = self.begin_fill();
+                    return Ok(until.into_iter().chain(fills_at).min());
                 }
                 MemberStep::Ended(end) => return Err(end),
             }
@@ -357,33 +364,43 @@ impl<'g> Member<'g> {
         }
     }
 
-    /// Begins to fill the shards that wait for it, unless a fill is in progress. Waits a retry
-    /// period for the answers to claims, so that one list serves all of them.
-    fn begin_fill(&mut self) {
-        let is_due = self.unfilled_since.elapsed() >= self.context.timing.retry_period
-            || !self.protocol.is_claiming();
-        if self.fill.is_none() && !self.unfilled.is_empty() && is_due {
-            let orders = std::mem::take(&mut self.unfilled);
-            let shards = orders.iter().map(|(shard, _)| *shard).collect();
-            let context = self.context;
-            let report = move |participant, waited| {
-                let group = context.title();
-                context.report(&GroupError::NotFilled { group, participant, waited });
-            };
-            let filled = context.participants.fill(shards, report).boxed();
-            #[cfg(test)]
-            let filled = if TaskMutant::StoreIsNotFilled.is_chosen() {
-                std::future::ready(()).boxed()
-            } else {
-                filled
-            };
-            self.fill = Some(Fill { orders, began: Instant::now(), filled });
+    /// Begins to fill the shards that wait for it, unless a fill is in progress, or further shards
+    /// are expected. Returns the time of the monotonic clock until which it waits for these.
+    ///
+    /// One list serves all shards that were claimed before it. A shard that is claimed during a
+    /// list needs another one, so it waits for about two. Therefore the wait for it may take as
+    /// long as a list. It ends if a shard does not come: work of its owner may continue for long.
+    fn begin_fill(&mut self) -> Option<Duration> {
+        if self.fill.is_some() || self.unfilled.is_empty() {
+            return None;
         }
+        let context = self.context;
+        let waits_for = self.last_fill.max(GATHERS_FOR).min(context.timing.retry_period);
+        let begins_at = self.unfilled_since.saturating_add(waits_for);
+        if context.clock.now().monotonic < begins_at && self.protocol.expects_shard() {
+            return Some(begins_at);
+        }
+        let orders = std::mem::take(&mut self.unfilled);
+        let shards = orders.iter().map(|(shard, _)| *shard).collect();
+        let report = move |participant, waited| {
+            let group = context.title();
+            context.report(&GroupError::NotFilled { group, participant, waited });
+        };
+        let filled = context.participants.fill(shards, report).boxed();
+        #[cfg(test)]
+        let filled = if TaskMutant::StoreIsNotFilled.is_chosen() {
+            std::future::ready(()).boxed()
+        } else {
+            filled
+        };
+        self.fill = Some(Fill { orders, began: Instant::now(), filled });
+        None
     }
 
     fn filled(&mut self) {
         let Some(Fill { orders, began, .. }) = self.fill.take() else { return };
-        self.context.metrics.record(|metrics| metrics.filled(began.elapsed()));
+        self.last_fill = began.elapsed();
+        self.context.metrics.record(|metrics| metrics.filled(self.last_fill));
         for (shard, number) in orders {
             self.protocol.filled(shard, number);
         }

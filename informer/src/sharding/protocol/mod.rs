@@ -369,9 +369,15 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         }
     }
 
-    /// Returns whether a claim is in flight.
-    pub(crate) fn is_claiming(&self) -> bool {
-        self.shards.iter().any(|shard| matches!(shard.state, ShardState::Claiming))
+    /// Returns whether the member may soon hold a further shard: a claim is in flight, or the
+    /// member claims a shard as soon as its owner releases it, or its Lease allows that.
+    pub(crate) fn expects_shard(&self) -> bool {
+        let Phase::Live(_) = self.phase else { return false };
+        (0..).zip(&self.shards).any(|(index, shard)| match shard.state {
+            ShardState::Claiming => true,
+            ShardState::Foreign => !shard.is_working && self.is_assigned(index),
+            _ => false,
+        })
     }
 
     /// Returns whether the member holds a shard by its claim: it fills, owns, drains or releases

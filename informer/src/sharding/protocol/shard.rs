@@ -217,7 +217,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
     }
 
     /// Returns whether the shard is assigned to this member, and the member is not stopping.
-    fn is_assigned(&self, shard: u8) -> bool {
+    pub(super) fn is_assigned(&self, shard: u8) -> bool {
         !self.is_stopping && self.assigned.contains(shard)
     }
 

@@ -74,6 +74,44 @@ async fn second_member_takes_half_of_the_shards_when_it_is_settled() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn shards_that_their_owners_release_one_after_another_share_one_list() {
+    let server = server();
+    let first = Replica::start(&server, "a");
+    first.owns(16).await;
+    let mut permits: Vec<_> = (0..16).map(|shard| first.admit(shard).unwrap()).collect();
+    let second = Replica::start(&server, "b");
+    first.owns(8).await;
+    // Those of the shards that move end 8 ms after each other.
+    permits.retain(|permit| first.admit(permit.shard()).is_none());
+    for permit in permits {
+        drop(permit);
+        sleep(Duration::from_millis(8)).await;
+    }
+    let taken = second.owns(8).await;
+    assert_eq!(*second.fake.filled.lock(), [taken]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn shard_whose_work_takes_long_does_not_delay_the_others() {
+    let server = server();
+    let first = Replica::start(&server, "a");
+    first.owns(16).await;
+    let mut permits: Vec<_> = (0..16).map(|shard| first.admit(shard).unwrap()).collect();
+    let second = Replica::start(&server, "b");
+    first.owns(8).await;
+    permits.retain(|permit| first.admit(permit.shard()).is_none());
+    let (began, last) = (Instant::now(), permits.pop().unwrap());
+    drop(permits);
+    second.owns(7).await;
+    assert!(began.elapsed() <= SECOND / 10, "{:?}", began.elapsed());
+    sleep(5 * SECOND).await;
+    let began = Instant::now();
+    drop(last);
+    second.owns(8).await;
+    assert!(began.elapsed() < SECOND / 10, "nothing else is expected: {:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn stopped_member_hands_over_each_shard_when_its_work_has_ended() {
     let server = server();
     let mut first = Replica::start(&server, "a");

@@ -232,6 +232,8 @@ impl<'g> Member<'g> {
     /// Takes steps until the member must wait. Returns until when, or the end of the membership.
     fn steps(&mut self) -> Result<Option<Duration>, MemberEnd> {
         let context = self.context;
+        // One walk of the stores serves all shards that are owned at a time.
+        let mut enqueued = ShardSet::default();
         loop {
             let step = self.protocol.next(context.clock.now());
             // The gate is closed before a shard is drained, and opened before keys are enqueued.
@@ -245,9 +247,12 @@ impl<'g> Member<'g> {
                     }
                     self.unfilled.push((shard, number));
                 }
-                MemberStep::Enqueue { shard } => context.participants.enqueue(shard),
+                MemberStep::Enqueue { shard } => enqueued.insert(shard),
                 MemberStep::Drop { shard } => context.gate.revoke(shard),
                 MemberStep::Wait(until) => {
+                    if !enqueued.is_empty() {
+                        context.participants.enqueue(enqueued);
+                    }
                     let fills_at = self.begin_fill();
                     return Ok(until.into_iter().chain(fills_at).min());
                 }

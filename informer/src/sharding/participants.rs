@@ -34,8 +34,8 @@ pub(crate) trait Participant: Send + Sync {
     /// object of the shards from before the list. Failed requests are repeated.
     fn fill(&self, shards: ShardSet) -> BoxFuture<'static, ()>;
 
-    /// Enqueues the keys of all objects of the shard.
-    fn enqueue(&self, _shard: u8) {}
+    /// Enqueues the keys of all objects of the shards.
+    fn enqueue(&self, _shards: ShardSet) {}
 
     /// Takes note that this member does not hold the shards any more. A fill of them that is in
     /// progress may end at once.
@@ -163,9 +163,9 @@ impl Participants {
         }
     }
 
-    pub(super) fn enqueue(&self, shard: u8) {
+    pub(super) fn enqueue(&self, shards: ShardSet) {
         for Present { participant, .. } in self.present().0 {
-            participant.enqueue(shard);
+            participant.enqueue(shards);
         }
     }
 

@@ -186,7 +186,7 @@ struct ControllerShards {
     main: String,
     fills: Fills,
     /// The shards whose keys are to be enqueued.
-    shards: mpsc::UnboundedSender<u8>,
+    shards: mpsc::UnboundedSender<ShardSet>,
 }
 
 impl Participant for ControllerShards {
@@ -202,26 +202,25 @@ impl Participant for ControllerShards {
         self.fills.synced_awaited()
     }
 
-    fn enqueue(&self, shard: u8) {
+    fn enqueue(&self, shards: ShardSet) {
         // Fails if the controller is ending.
-        let _ = self.shards.send(shard);
+        let _ = self.shards.send(shards);
     }
 }
 
-/// Requests reconciles of the objects of each shard that is received.
+/// Requests reconciles of the objects of the shards that are received.
 async fn enqueue<F: Form>(
-    mut received: mpsc::UnboundedReceiver<u8>,
+    mut received: mpsc::UnboundedReceiver<ShardSet>,
     store: IndexReader<F, KubeMeta>,
     schedule: Arc<Schedule>,
     sharding: Sharding,
 ) where
     KubeMeta: Meta<F>,
 {
-    while let Some(first) = received.recv().await {
+    while let Some(mut shards) = received.recv().await {
         // One pass serves all shards that have arrived.
-        let mut shards = ShardSet::from_iter([first]);
-        while let Ok(other) = received.try_recv() {
-            shards.insert(other);
+        while let Ok(others) = received.try_recv() {
+            shards = shards.or(others);
         }
         for_each_stored(&store, |key, object| {
             if shards.contains(sharding.shard_of_object(&KubeMeta, &*object)) {

@@ -136,8 +136,8 @@ impl Participant for Fake {
         async move { drop(fills.wait_for(|fills| *fills).await) }.boxed()
     }
 
-    fn enqueue(&self, shard: u8) {
-        self.enqueued.lock().push(shard);
+    fn enqueue(&self, shards: ShardSet) {
+        self.enqueued.lock().extend(shards.iter());
     }
 }
 

@@ -14,6 +14,11 @@ use crate::workqueue::{AddOptions, ItemExponentialFailureRateLimiter, RateLimite
 /// events (controller-runtime's `LowPriority`).
 pub(super) const LOW: i32 = -100;
 
+/// The priority of reconciles of the objects of shards that have moved to this member. Nobody has
+/// worked on them for a while, so they come before lists and resyncs.
+#[cfg(feature = "leader-election")]
+pub(super) const MOVED: i32 = -50;
+
 /// Returns the priority of a notification.
 pub(super) fn priority(cause: Cause) -> i32 {
     match cause {

@@ -12,7 +12,7 @@ use super::Controller;
 use super::error::RunnerError;
 use super::fill::Fills;
 use super::key::StoreKey;
-use super::schedule::{LOW, Schedule};
+use super::schedule::{MOVED, Schedule};
 use super::source::Failure;
 use super::start::Started;
 use super::stored::for_each_stored;
@@ -33,7 +33,7 @@ where
     /// another member, no reconcile of it starts any more. Running ones continue until the
     /// drain timeout; then, or when the member loses its Lease, they are cancelled at their
     /// next await. Retries and requeues of the shard come to nothing. The new owner reconciles
-    /// every object of the shard.
+    /// every object of the shard, after objects with watch events and before lists and resyncs.
     ///
     /// Informers hold all objects, so that a reconciler can read any of them, except those that
     /// are built [for the shards](crate::SharedInformer::in_shards) of the member. Before it owns
@@ -224,7 +224,7 @@ async fn enqueue<F: Form>(
         }
         for_each_stored(&store, |key, object| {
             if shards.contains(sharding.shard_of_object(&KubeMeta, &*object)) {
-                schedule.request(StoreKey::from(key), LOW);
+                schedule.request(StoreKey::from(key), MOVED);
             }
         })
         .await;

@@ -6,16 +6,17 @@ use std::sync::Arc;
 
 use deltafifo::locks::Mutex;
 use deltafifo_testkit::{ApiServer, Fault, Request, Resource, Verb};
-use futures_util::StreamExt;
+use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::{Api, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::json;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::rig::*;
-use crate::runtime::controller::{Action, Error as ControllerError, RunnerError};
+use crate::runtime::controller::{Action, Config, Error as ControllerError, RunnerError};
 use crate::runtime::{Controller, watcher};
 use crate::sharding::{Permit, ShardBy, ShardSet};
 
@@ -172,4 +173,46 @@ async fn cluster_scoped_kind_can_be_sharded_unless_by_namespace() {
         assert!(error.to_string().contains("the objects of nodes.v1 have none"), "{error}");
         assert!(controller.next().await.is_none());
     }
+}
+
+/// Nobody has worked on them since the former owner has released the shards.
+#[tokio::test(start_paused = true)]
+async fn objects_of_shards_that_have_moved_are_reconciled_before_those_of_a_resync() {
+    let server = server();
+    let mut former = Replica::start(&server, "a");
+    former.owns(16).await;
+    let heir = Replica::start(&server, "b");
+    let (resync, requested) = oneshot::channel::<()>();
+    // The stream of requests does not end.
+    let requests = stream::once(async { drop(requested.await) }).chain(stream::pending());
+    let order = Arc::<Mutex<Vec<u8>>>::default();
+    let controller =
+        Controller::new(Api::<ConfigMap>::all(server.client()), watcher::Config::default())
+            .with_config(Config::default().concurrency(1))
+            .reconcile_all_on(requests)
+            .sharded(&heir.group)
+            .run(
+                |_, order: Arc<Mutex<Vec<u8>>>| async move {
+                    order.lock().push(Permit::current().unwrap().shard());
+                    sleep(SECOND).await;
+                    Ok::<_, Error>(Action::await_change())
+                },
+                |_, _, _| Action::await_change(),
+                Arc::clone(&order),
+            );
+    let controller = tokio::spawn(controller.for_each(|_| async {}));
+    let kept = heir.owns(8).await;
+    sleep(20 * SECOND).await;
+    assert_eq!(order.lock().drain(..).collect::<ShardSet>(), kept);
+
+    resync.send(()).unwrap();
+    sleep(SECOND / 2).await;
+    former.stop();
+    sleep(30 * SECOND).await;
+    let order = std::mem::take(&mut *order.lock());
+    assert_eq!(order.iter().copied().collect::<ShardSet>().len(), 16);
+    // The first one was running. After seven others, the oldest request is next in any case.
+    let moved = order[1..].iter().take_while(|shard| !kept.contains(**shard)).count();
+    assert_eq!(moved, 7, "{kept:?}: {order:?}");
+    controller.abort();
 }

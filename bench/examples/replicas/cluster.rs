@@ -122,6 +122,10 @@ pub(crate) struct Requests {
     pub(crate) object_writes: usize,
     /// Gets, lists and watches.
     pub(crate) reads: usize,
+    /// Lists of objects, but those of one object, which show that an informer may list.
+    pub(crate) lists: usize,
+    /// The pages of these lists.
+    pub(crate) pages: usize,
 }
 
 impl Requests {
@@ -137,6 +141,11 @@ impl Requests {
                 _ => &mut counts.object_writes,
             };
             *count += 1;
+            let is_list = request.verb() == Verb::List && request.plural() != Some("leases");
+            if is_list && request.limit() != Some(1) {
+                counts.pages += 1;
+                counts.lists += usize::from(request.continue_token().is_none());
+            }
         }
         counts
     }

@@ -63,7 +63,10 @@ pub(crate) async fn measure(
             "join: a moved shard without an owner until its first reconcile",
             "s",
             unserved.shard(),
-        ),
+        )
+        .bar(move_bar),
+        row("join: lists of objects", "", count(requests.lists)),
+        row("join: pages of these lists", "", count(requests.pages)),
     ];
 
     replicas.extend(joiners);
@@ -81,18 +84,25 @@ pub(crate) async fn measure(
 
     let (leaver, owned_before) = take_one(&mut replicas);
     let (record, asked) = (Arc::clone(&leaver.record), plan.elapsed());
+    server.forget_requests();
     leaver.stop().await?;
     reached("all shards owned after the stop", limit, || owned(&replicas) == SHARDS).await?;
     at_rest(&replicas).await;
     expect_all(&shards_of, owned_before, &replicas)?;
     let lost = |shard| owned_before.contains(shard).then(|| record.lost(shard).max(asked));
     let unserved = Unserved::new(lost, &replicas);
-    rows.push(row("stop: a moved key unserved, p99", "s", unserved.p99()?).bar(move_bar));
-    rows.push(row(
-        "stop: a moved shard without an owner until its first reconcile",
-        "s",
-        unserved.shard(),
-    ));
+    let requests = Requests::of(&server);
+    rows.extend([
+        row("stop: a moved key unserved, p99", "s", unserved.p99()?).bar(move_bar),
+        row(
+            "stop: a moved shard without an owner until its first reconcile",
+            "s",
+            unserved.shard(),
+        )
+        .bar(move_bar),
+        row("stop: lists of objects, by all heirs", "", count(requests.lists)),
+        row("stop: pages of these lists", "", count(requests.pages)),
+    ]);
     for replica in replicas {
         replica.kill().await;
     }

@@ -70,7 +70,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     pub(crate) async fn list_part(&self, backoff: &mut Backoff) -> Result<String, Duration> {
         let listed = self.try_list_part().await;
         let has_expired = matches!(&listed, Err(ListFailure::Request(error)) if error.is_expired());
-        self.versions.lock().end_part(listed.as_deref(), has_expired);
+        self.versions.lock().end_part(listed.as_ref().ok().cloned(), has_expired);
         let listed = listed.map_err(|failure| match failure {
             ListFailure::Request(error) => ReflectorError::List(error).into(),
             ListFailure::Stop(stop) => stop,

@@ -9,13 +9,7 @@ use crate::lister_watcher::{RequestError, is_point_in_time};
 pub(super) struct Versions {
     /// The version of the last list, event or bookmark.
     last: Option<String>,
-    /// The version of the last list of a part of the objects (`part.rs`), which may be newer than
-    /// `last`.
-    part: Option<String>,
-    /// Whether the next list of a part must be one page, because a page of the last one came too
-    /// late.
-    #[cfg(feature = "leader-election")]
-    is_part_whole: bool,
+    parts: Parts,
     /// Whether `last` has not been passed to the target yet.
     unreported: bool,
     /// The least version of the next list, if `last` must not be used; empty for the newest state.
@@ -31,6 +25,17 @@ pub(super) struct Versions {
     pages: bool,
     /// The restrictions of the next list.
     caution: Caution,
+}
+
+/// The lists of parts of the objects (`part.rs`).
+#[derive(Default)]
+struct Parts {
+    /// The version of the last one, which may be newer than that of the last list, event or
+    /// bookmark.
+    version: Option<String>,
+    /// Whether the next one must be one page, because a page of the last one came too late.
+    #[cfg(feature = "leader-election")]
+    is_whole: bool,
 }
 
 /// Conclusions that must not be drawn from the next list, because of events since the previous
@@ -85,7 +90,7 @@ impl Versions {
         }
         // The relist itself has passed the version to the target.
         (self.unreported, self.least, self.caution) = (false, None, Caution::default());
-        (self.part, self.is_list_due) = (None, false);
+        (self.parts.version, self.is_list_due) = (None, false);
     }
 
     /// Returns the version of a list that has no version of its own: the version of its newest
@@ -163,8 +168,9 @@ impl Versions {
     /// list of a part.
     fn newest(&self) -> Option<&str> {
         let number = |version: &Option<String>| ResourceVersion::parse(version.as_deref()?);
-        let is_newer = self.part.is_some() && number(&self.part) > number(&self.last);
-        if is_newer { self.part.as_deref() } else { self.last() }
+        let part = &self.parts.version;
+        let is_newer = part.is_some() && number(part) > number(&self.last);
+        if is_newer { part.as_deref() } else { self.last() }
     }
 
     /// Returns whether a watch can continue from [`last`](Self::last) without a list: the last one
@@ -176,20 +182,21 @@ impl Versions {
 
     /// Records the end of a list of a part, which began when [no list was
     /// owed](Self::owes_no_list): its version if it is complete. The target keeps what it has
-    /// received of an incomplete one, which the caller must list again or delete.
+    /// received of an incomplete one, which the caller must list again or delete. `has_expired`
+    /// says whether the token of a page had expired.
     #[cfg(feature = "leader-election")]
-    pub(super) fn end_part<E>(&mut self, listed: Result<&str, E>, has_expired: bool) {
+    pub(super) fn end_part(&mut self, complete: Option<String>, has_expired: bool) {
         self.least = None;
-        self.is_part_whole = listed.is_err() && (self.is_part_whole || has_expired);
-        if let Ok(version) = listed {
-            self.part = Some(version.to_owned());
+        self.parts.is_whole = complete.is_none() && (self.parts.is_whole || has_expired);
+        if complete.is_some() {
+            self.parts.version = complete;
         }
     }
 
     /// Returns the page size of a list of a part.
     #[cfg(feature = "leader-election")]
     pub(super) fn page_size_of_part(&self, wanted: u32) -> u32 {
-        if self.is_part_whole { 0 } else { wanted }
+        if self.parts.is_whole { 0 } else { wanted }
     }
 
     /// Returns the page size of a list from `version`. A list from a specific version is one page,

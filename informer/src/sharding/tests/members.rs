@@ -111,6 +111,33 @@ async fn shard_whose_work_takes_long_does_not_delay_the_others() {
     assert!(began.elapsed() < SECOND / 10, "nothing else is expected: {:?}", began.elapsed());
 }
 
+/// The last fill, whose duration bounds the wait for further shards, took long.
+#[tokio::test(start_paused = true)]
+async fn fill_waits_only_while_further_shards_are_expected() {
+    let server = server();
+    let mut first = Replica::start(&server, "a");
+    first.owns(16).await;
+    let heirs = ["b", "c"].map(|pod| Replica::start(&server, pod));
+    for heir in &heirs {
+        heir.fake.fills.send_replace(false);
+    }
+    for (heir, shards) in heirs.iter().zip([5, 5]) {
+        while heir.fake.filled.lock().is_empty() {
+            sleep(SECOND / 100).await;
+        }
+        sleep(3 * SECOND / 2).await;
+        heir.fake.fills.send_replace(true);
+        heir.owns(shards).await;
+    }
+    first.owns(6).await;
+    let began = Instant::now();
+    first.stop();
+    for heir in &heirs {
+        heir.owns(8).await;
+    }
+    assert!(began.elapsed() < SECOND / 10, "{:?}", began.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn stopped_member_hands_over_each_shard_when_its_work_has_ended() {
     let server = server();

@@ -192,6 +192,11 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::LeavesWithoutRelease
         | Mutant::AdmitsWithoutAcquire
         | Mutant::ClosedIsReadBeforeLeaving => &["admission"],
+        Mutant::HeldIsCheckedBeforeAdmission
+        | Mutant::AdmissionIsEnough
+        | Mutant::WallIsMovedLast
+        | Mutant::DeadlineWithoutRelease
+        | Mutant::PassedDeadlineComesBack => &["tenure"],
         Mutant::IndexReadByShards | Mutant::IndexLeftInOwnShard => &["store::index_of_two_threads"],
         Mutant::BuildEndsUnnoticed => &["build::second_user"],
         Mutant::RefusedWriteStaysJoined => &["build::function_fails_once"],

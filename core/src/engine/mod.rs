@@ -1,5 +1,5 @@
 //! The concurrent data structures of queues and stores. Nothing here is for users; the informer of
-//! this workspace uses `admission` and `room`, too.
+//! this workspace uses `admission`, `room` and `tenure`, too.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -12,6 +12,7 @@
 //! | `wait`, `clock` | how threads and tasks wait; coarse time |
 //! | `release` | drops many objects, although the destructor of one may panic |
 //! | `admission` | counts work that a gate has admitted |
+//! | `tenure` | work that a gate has admitted in a tenure, and the deadline of a tenure |
 //! | `room` | when a collection gives back memory |
 
 pub mod admission;
@@ -26,4 +27,5 @@ pub(crate) mod shard;
 pub(crate) mod slot;
 pub(crate) mod sync;
 pub(crate) mod table;
+pub mod tenure;
 pub(crate) mod wait;

@@ -22,6 +22,7 @@ mod scopes_in_order;
 mod sleep;
 mod store;
 mod synced;
+mod tenure;
 mod two_consumers;
 mod user_code;
 mod waiting;
@@ -56,6 +57,7 @@ pub fn all() -> Vec<&'static Model> {
         scopes::MODELS,
         scopes_in_order::MODELS,
         admission::MODELS,
+        tenure::MODELS,
     ]
     .into_iter()
     .flatten()

@@ -191,6 +191,11 @@ mutants! {
     LeavesWithoutRelease: "the end of work is not visible to the thread that finds the gate idle",
     AdmitsWithoutAcquire: "admitted work does not see what was done before the gate was opened",
     ClosedIsReadBeforeLeaving: "work checks whether the gate is closed before it ends",
+    HeldIsCheckedBeforeAdmission: "work checks that its tenure is held before it is counted",
+    AdmissionIsEnough: "work that the gate admits does not check that its tenure is held",
+    WallIsMovedLast: "a deadline moves by the monotonic clock before it moves by the wall clock",
+    DeadlineWithoutRelease: "a deadline by the monotonic clock is visible before that by the wall clock",
+    PassedDeadlineComesBack: "a deadline that was found to have passed comes back when it is moved",
     BuiltIsJoinedAgain: "a writer adds an object to an index under construction although the builder has added it",
 }
 

@@ -17,7 +17,7 @@ pub trait Tenure {
     /// Returns whether the tenure continues. Once false, the result stays false.
     fn is_held(&self) -> bool;
 
-    /// Called when the last piece of work has ended behind the closed gate.
+    /// Wakes the owner of the gate: the last piece of work has ended behind the closed gate.
     fn idle(&self);
 }
 

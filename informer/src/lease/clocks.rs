@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use deltafifo::tenure::Nanos;
+
 /// A reading of both clocks of a process.
 ///
 /// The holder of a lease stops at its deadline by *either* clock: the monotonic clock may stand
@@ -22,6 +24,12 @@ impl Clocks {
             monotonic: self.monotonic.saturating_add(duration),
             wall: self.wall.saturating_add(duration),
         }
+    }
+
+    /// Returns these times in nanoseconds. Times after the year 2500 are cut.
+    pub(crate) fn nanos(self) -> Nanos {
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Nanos { monotonic: nanos(self.monotonic), wall: nanos(self.wall) }
     }
 
     /// Returns whether this time, the deadline of a holder, has come by either clock.

@@ -3,11 +3,11 @@
 #[cfg(test)]
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 #[cfg(not(test))]
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use deltafifo::tenure::Deadline;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -69,10 +69,14 @@ pub(crate) fn set_wall_clock(machine: usize, ahead: Duration) {
 /// A hold on a lease. It ends at its deadline, or when its owner ends it. A hold that was found to
 /// have ended never begins again, even if its deadline moves or a clock is set back.
 #[derive(Clone)]
-pub(crate) struct Hold {
+pub(crate) struct Hold(Arc<Shared>);
+
+/// The state that the clones of a hold share.
+struct Shared {
+    /// Announces every change of `deadline`.
     span: watch::Receiver<Span>,
-    /// Set by the first check that finds that the hold has ended.
-    found_ended: Arc<AtomicBool>,
+    /// The deadline as `span` has it, or an ended one, for checks without a lock.
+    deadline: Arc<Deadline>,
     clock: Clock,
     /// The longest time between two checks of the wall clock. No timer follows that clock, so a
     /// deadline that it passes is noticed within this time.
@@ -84,7 +88,11 @@ pub(crate) struct Hold {
 /// The owner of a hold. The hold ends as soon as the owner or any clone of it is dropped, even if
 /// other clones remain.
 #[derive(Clone)]
-pub(crate) struct HoldOwner(watch::Sender<Span>);
+pub(crate) struct HoldOwner {
+    span: watch::Sender<Span>,
+    /// Changed only while `span` is locked for a change.
+    deadline: Arc<Deadline>,
+}
 
 #[derive(Clone, Copy)]
 struct Span {
@@ -97,35 +105,39 @@ impl Hold {
     /// `tick`.
     pub(crate) fn new(deadline: Clocks, clock: Clock, tick: Duration) -> (HoldOwner, Self) {
         let (sender, span) = watch::channel(Span { deadline, has_ended: false });
-        let (found_ended, work) = (Arc::default(), InFlight::default());
-        (HoldOwner(sender), Self { span, found_ended, clock, tick, work })
+        let deadline = Arc::new(Deadline::new(deadline.nanos()));
+        let owner = HoldOwner { span: sender, deadline: Arc::clone(&deadline) };
+        let work = InFlight::default();
+        (owner, Self(Arc::new(Shared { span, deadline, clock, tick, work })))
     }
 
     /// Returns whether the lease is held now, by both clocks.
     pub(crate) fn is_held(&self) -> bool {
-        let Span { deadline, has_ended } = *self.span.borrow();
-        if has_ended || deadline.has_passed(self.clock.now()) {
-            // Relaxed: the flag guards no other data.
-            self.found_ended.store(true, Ordering::Relaxed);
-        }
-        !self.found_ended.load(Ordering::Relaxed)
+        let Shared { deadline, clock, .. } = &*self.0;
+        deadline.is_ahead(|| clock.now().nanos())
     }
 
     /// Returns the deadline. It may have passed, and the hold may have ended before.
     pub(crate) fn deadline(&self) -> Clocks {
-        self.span.borrow().deadline
+        self.0.span.borrow().deadline
     }
 
     /// Waits until the lease is not held any more. Checks the wall clock once per tick.
-    pub(crate) async fn ended(mut self) {
-        while self.is_held() {
-            let deadline = self.span.borrow_and_update().deadline.monotonic;
-            let tick = self.clock.now().monotonic.saturating_add(self.tick);
+    pub(crate) async fn ended(self) {
+        let Shared { clock, tick, .. } = *self.0;
+        let mut span = self.0.span.clone();
+        loop {
+            // Before the check, so that a later change ends the wait.
+            let deadline = span.borrow_and_update().deadline.monotonic;
+            if !self.is_held() {
+                return;
+            }
+            let tick = clock.now().monotonic.saturating_add(tick);
             tokio::select! {
                 biased;
                 // An owner ends the hold before it is dropped.
-                changed = self.span.changed() => if changed.is_err() { return },
-                () = self.clock.sleep_until(Some(deadline.min(tick))) => {}
+                changed = span.changed() => if changed.is_err() { return },
+                () = clock.sleep_until(Some(deadline.min(tick))) => {}
             }
         }
     }
@@ -133,40 +145,48 @@ impl Hold {
     /// Counts a piece of work. Returns `None` if the lease is not held.
     pub(crate) fn begin(&self) -> Option<WorkGuard> {
         // Counted first: the owner ends the hold before it checks whether work is in flight.
-        let guard = self.work.begin();
-        self.is_held().then_some(guard)
+        let guard = self.0.work.begin();
+        // The lock of the channel orders the two. A check without it might see neither.
+        let has_ended = self.0.span.borrow().has_ended;
+        (!has_ended && self.is_held()).then_some(guard)
     }
 
     /// Counts a piece of work that is a part of work in flight, even if the lease is not held any
     /// more.
     pub(crate) fn continue_work(&self) -> WorkGuard {
-        self.work.begin()
+        self.0.work.begin()
     }
 
     /// Returns whether no work is in flight.
     pub(crate) fn is_idle(&self) -> bool {
-        self.work.is_idle()
+        self.0.work.is_idle()
     }
 
     /// Waits until no work is in flight.
     pub(crate) async fn wait_idle(&self) {
-        self.work.wait_idle().await;
+        self.0.work.wait_idle().await;
     }
 }
 
 impl HoldOwner {
     /// Moves the deadline.
     pub(crate) fn extend(&self, to: Clocks) {
-        self.0.send_if_modified(|span| {
+        self.span.send_if_modified(|span| {
             let is_later = span.deadline != to;
-            span.deadline = to;
+            if is_later {
+                span.deadline = to;
+                self.deadline.extend(to.nanos());
+            }
             is_later
         });
     }
 
     /// Ends the hold.
     pub(crate) fn end(&self) {
-        self.0.send_modify(|span| span.has_ended = true);
+        self.span.send_modify(|span| {
+            span.has_ended = true;
+            self.deadline.end();
+        });
     }
 }
 

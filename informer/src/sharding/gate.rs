@@ -14,7 +14,7 @@ use kube::Client;
 use tokio::sync::Notify;
 
 use super::hash::{ObjectId, ShardBy};
-use super::permit::{Permit, ShardWork, Tenure};
+use super::permit::{Permit, Tenure};
 use super::shards::{ShardCount, ShardSet};
 use crate::lease::{Clock, Clocks, Hold, HoldOwner};
 use crate::util::sleep::wait_until_some;
@@ -30,19 +30,23 @@ struct Inner {
     client: Client,
     clock: Clock,
     tick: Duration,
-    shards: Vec<ShardGate>,
+    shards: Vec<Arc<ShardGate>>,
     /// The shards that were closed and that [`Gate::idle`] has not reported since.
     unreported: Mutex<BTreeSet<u8>>,
     /// The signal that a shard was closed, or that the work on a closed shard has ended.
     idle: Arc<Notify>,
 }
 
-/// The gate of one shard.
-struct ShardGate {
-    work: Arc<ShardWork>,
-    /// The hold of this member on the shard, from the time when the gate is opened until the closed
-    /// gate is reported to be idle.
+/// The gate of one shard. Every permit writes to it, so each has cache lines of its own.
+#[repr(align(128))]
+pub(super) struct ShardGate {
+    /// The work on the shard that is in progress, of all tenures.
+    pub(super) admission: Admission,
+    /// The hold of this member on the shard, from the time before the gate is opened until the
+    /// closed gate is reported to be idle.
     held: RwLock<Option<Held>>,
+    /// The signal that the work on some shard has ended while its gate is closed.
+    pub(super) idle: Arc<Notify>,
 }
 
 /// A hold on a shard. It ends when the last clone is dropped.
@@ -74,9 +78,12 @@ impl Gate {
         tick: Duration,
     ) -> Self {
         let idle = Arc::new(Notify::new());
-        let shard = || ShardGate {
-            work: Arc::new(ShardWork { admission: Admission::default(), idle: Arc::clone(&idle) }),
-            held: RwLock::default(),
+        let shard = || {
+            Arc::new(ShardGate {
+                admission: Admission::default(),
+                held: RwLock::default(),
+                idle: Arc::clone(&idle),
+            })
         };
         let shards = (0..count.get()).map(|_| shard()).collect();
         let unreported = Mutex::default();
@@ -97,7 +104,7 @@ impl Gate {
             drop(former);
         }
         // Last: work that is admitted finds its hold.
-        gate.work.admission.open();
+        gate.admission.open();
     }
 
     fn hold(&self, shard: u8, lease: &ShardTerm, deadline: Clocks) -> Held {
@@ -107,7 +114,7 @@ impl Gate {
             shard,
             lease: lease.clone(),
             hold,
-            work: Arc::clone(&self.shard(shard).work),
+            gate: Arc::clone(self.shard(shard)),
             client: client.clone(),
             fenced: OnceLock::new(),
         });
@@ -130,7 +137,7 @@ impl Gate {
 
     /// Admits no more work on a shard. Permits that are out stay held.
     pub(crate) fn close(&self, shard: u8) {
-        self.shard(shard).work.admission.close();
+        self.shard(shard).admission.close();
         self.0.unreported.lock().insert(shard);
         self.0.idle.notify_waiters();
     }
@@ -149,7 +156,7 @@ impl Gate {
     pub(crate) async fn idle(&self) -> u8 {
         let idle = wait_until_some(&self.0.idle, || {
             let mut unreported = self.0.unreported.lock();
-            let is_idle = |shard: &u8| self.shard(*shard).work.admission.is_idle();
+            let is_idle = |shard: &u8| self.shard(*shard).admission.is_idle();
             let idle = unreported.iter().copied().find(is_idle)?;
             unreported.remove(&idle);
             Some(idle)
@@ -162,7 +169,7 @@ impl Gate {
 
     /// Returns whether work on a shard is admitted, or in progress.
     pub(crate) fn has_work(&self) -> bool {
-        self.0.shards.iter().any(|gate| !gate.work.admission.is_idle())
+        self.0.shards.iter().any(|gate| !gate.admission.is_idle())
     }
 
     /// Waits until no shard that was closed has work in progress.
@@ -175,8 +182,9 @@ impl Gate {
     /// Returns a permit for a piece of work that is about to start, or `None` if this member may
     /// not start work on the shard.
     pub(crate) fn admit(&self, shard: u8) -> Option<Permit> {
-        let gate = self.shard(shard);
-        Permit::grant(&gate.work, || gate.held.read().as_ref().map(|held| Arc::clone(&held.tenure)))
+        // If the gate is opened for another tenure from here on, this one refuses.
+        let tenure = self.shard(shard).held.read().as_ref().map(|held| Arc::clone(&held.tenure));
+        Permit::start(tenure?)
     }
 
     /// Returns the shard of an object.
@@ -194,8 +202,18 @@ impl Gate {
         self.0.by
     }
 
-    fn shard(&self, shard: u8) -> &ShardGate {
+    fn shard(&self, shard: u8) -> &Arc<ShardGate> {
         &self.0.shards[usize::from(shard)]
+    }
+}
+
+impl Drop for Inner {
+    /// Ends the holds. Each has a handle of the gate that has it, so it would never be freed.
+    fn drop(&mut self) {
+        for gate in &self.shards {
+            let held = gate.held.write().take();
+            drop(held);
+        }
     }
 }
 
@@ -365,6 +383,22 @@ mod tests {
         drop(permit);
         assert_eq!(rig.reported(), None);
         drop(lost);
+        assert_eq!(rig.reported(), Some(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn paused_work_keeps_no_shard_and_resumes_only_in_its_own_tenure() {
+        let rig = rig();
+        rig.open(1, 1);
+        let [kept, moved] = [(); 2].map(|()| rig.gate.admit(1).unwrap().pause());
+        rig.gate.close(1);
+        rig.open(1, 1);
+        assert!(kept.resume().is_some(), "the shard was not given up");
+        rig.gate.close(1);
+        assert_eq!(rig.reported(), Some(1));
+        rig.open(1, 2);
+        assert!(moved.resume().is_none() && rig.gate.admit(1).is_some());
+        rig.gate.close(1);
         assert_eq!(rig.reported(), Some(1));
     }
 

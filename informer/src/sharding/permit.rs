@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
 use deltafifo::Admission;
+use deltafifo::tenure::{self, Work};
 use kube::Client;
-use tokio::sync::Notify;
 
-use super::gate::ShardTerm;
+use super::gate::{ShardGate, ShardTerm};
 #[cfg(test)]
 use super::mutants::TaskMutant;
 use crate::lease::{Hold, fenced};
@@ -36,11 +36,7 @@ tokio::task_local! {
 /// tokio::task::spawn_blocking(index).await.ok()
 /// # }
 /// ```
-pub struct Permit {
-    tenure: Arc<Tenure>,
-    /// Held for its `Drop`, which ends this piece of work.
-    _work: WorkOnShard,
-}
+pub struct Permit(Work<Tenure>);
 
 /// A permit whose piece of work is paused. It does not keep the shard from other members.
 pub(crate) struct PausedPermit(Arc<Tenure>);
@@ -49,9 +45,8 @@ impl PausedPermit {
     /// Continues the work. Returns `None` if the member may start no work on the shard, or has
     /// given the shard up since the pause began.
     pub(crate) fn resume(self) -> Option<Permit> {
-        let work = Arc::clone(&self.0.work);
         // The hold of this tenure has ended if the shard was given up.
-        Permit::grant(&work, || Some(self.0))
+        Permit::start(self.0)
     }
 }
 
@@ -60,52 +55,35 @@ pub(super) struct Tenure {
     pub(super) shard: u8,
     pub(super) lease: ShardTerm,
     pub(super) hold: Hold,
-    pub(super) work: Arc<ShardWork>,
+    pub(super) gate: Arc<ShardGate>,
     pub(super) client: Client,
     /// The client that permits share, which is built when the first permit needs it.
     pub(super) fenced: OnceLock<Client>,
 }
 
-/// The work on a shard that is in progress, of all tenures.
-pub(super) struct ShardWork {
-    pub(super) admission: Admission,
-    /// The signal that the work on some shard has ended while its gate is closed.
-    pub(super) idle: Arc<Notify>,
-}
-
-/// A guard of a piece of work on a shard that was counted.
-struct WorkOnShard(Arc<ShardWork>);
-
-impl ShardWork {
-    /// Counts a piece of work. Returns `None` if no new work is admitted.
-    fn admit(self: &Arc<Self>) -> Option<WorkOnShard> {
-        self.admission.admit().then(|| WorkOnShard(Arc::clone(self)))
+impl tenure::Tenure for Tenure {
+    fn gate(&self) -> &Admission {
+        &self.gate.admission
     }
 
-    /// Counts a piece of work that belongs to work in progress. Returns `None` if there is none,
-    /// and no new work is admitted.
-    fn join(self: &Arc<Self>) -> Option<WorkOnShard> {
-        self.admission.join().then(|| WorkOnShard(Arc::clone(self)))
+    fn is_held(&self) -> bool {
+        self.hold.is_held()
     }
-}
 
-impl Drop for WorkOnShard {
-    fn drop(&mut self) {
-        if self.0.admission.leave() {
-            self.0.idle.notify_waiters();
-        }
+    fn idle(&self) {
+        self.gate.idle.notify_waiters();
     }
 }
 
 impl Permit {
-    /// Grants a permit for work that is about to start. `tenure` is called once the work counts.
-    pub(super) fn grant(
-        work: &Arc<ShardWork>,
-        tenure: impl FnOnce() -> Option<Arc<Tenure>>,
-    ) -> Option<Self> {
-        let work = work.admit()?;
-        let tenure = tenure().filter(|tenure| tenure.hold.is_held())?;
-        Some(Self { tenure, _work: work })
+    /// Returns a permit for work that is about to start, or `None` if the member may start no work
+    /// on the shard, or the tenure has ended.
+    pub(super) fn start(tenure: Arc<Tenure>) -> Option<Self> {
+        Work::start(tenure).map(Self)
+    }
+
+    fn tenure(&self) -> &Arc<Tenure> {
+        self.0.tenure()
     }
 
     /// Returns the permit of the reconcile or deletion handler of a sharded controller that the
@@ -122,15 +100,19 @@ impl Permit {
         if TaskMutant::WorkOutlivesPermit.is_chosen() {
             return Some(CURRENT.scope(self, work).await);
         }
-        let hold = self.tenure.hold.clone();
-        let mut lost = pin!(self.lost());
+        let tenure = Arc::clone(self.tenure());
         // The scope drops `work` before it drops the permit.
         let mut work = pin!(CURRENT.scope(self, work));
+        // Begins when it is polled.
+        let mut lost = pin!(async { tenure.hold.clone().ended().await });
         let mut is_first = true;
         poll_fn(|context| {
             // Work that ends at its first poll needs no timer, which `lost` would set.
-            let is_lost =
-                if is_first { !hold.is_held() } else { lost.as_mut().poll(context).is_ready() };
+            let is_lost = if is_first {
+                !tenure.hold.is_held()
+            } else {
+                lost.as_mut().poll(context).is_ready()
+            };
             if is_lost {
                 return Poll::Ready(None);
             }
@@ -147,7 +129,7 @@ impl Permit {
 
     /// Pauses this piece of work.
     pub(crate) fn pause(self) -> PausedPermit {
-        PausedPermit(self.tenure)
+        PausedPermit(Arc::clone(self.tenure()))
     }
 
     /// Calls a function with this permit as the current one.
@@ -160,13 +142,13 @@ impl Permit {
     /// renew deadline. Reads two clocks.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.tenure.hold.is_held()
+        self.tenure().hold.is_held()
     }
 
     /// Waits until the permit is lost. If the machine was suspended, this is noticed within a retry
     /// period after it has resumed.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
-        self.tenure.hold.clone().ended()
+        self.tenure().hold.clone().ended()
     }
 
     /// Returns a client that refuses mutating requests once the permit is lost, like the
@@ -179,14 +161,17 @@ impl Permit {
     /// dropped, it refuses requests once the shard has moved.
     #[must_use]
     pub fn client(&self) -> Client {
-        let Tenure { fenced: cell, client, hold, work, .. } = &*self.tenure;
+        let Tenure { fenced: cell, client, hold, .. } = &**self.tenure();
         #[cfg(test)]
         if TaskMutant::ClientIsNotFenced.is_chosen() {
             return client.clone();
         }
         let build = || {
-            let (counted, held) = (Arc::clone(work), hold.clone());
-            fenced(client, hold, move || counted.join().filter(|_| held.is_held()))
+            // The tenure holds this client.
+            let tenure = Arc::downgrade(self.tenure());
+            fenced(client, hold, move || {
+                Work::join(&tenure.upgrade()?).filter(|work| work.tenure().hold.is_held())
+            })
         };
         cell.get_or_init(build).clone()
     }
@@ -194,7 +179,7 @@ impl Permit {
     /// Returns the number of the shard.
     #[must_use]
     pub fn shard(&self) -> u8 {
-        self.tenure.shard
+        self.tenure().shard
     }
 
     /// Returns the number of transitions (`leaseTransitions`) of the shard's Lease. Together with
@@ -202,25 +187,24 @@ impl Permit {
     /// to `i32::MAX`. A Lease that is deleted and created again starts anew, with another uid.
     #[must_use]
     pub fn transitions(&self) -> i32 {
-        self.tenure.lease.transitions
+        self.tenure().lease.transitions
     }
 
     /// Returns the uid of the shard's Lease.
     #[must_use]
     pub fn uid(&self) -> &str {
-        &self.tenure.lease.uid
+        &self.tenure().lease.uid
     }
 
     /// Returns the identity of the member that holds the shard.
     #[must_use]
     pub fn member(&self) -> &str {
-        &self.tenure.lease.member
+        &self.tenure().lease.member
     }
 }
 
 impl Clone for Permit {
     fn clone(&self) -> Self {
-        let work = self.tenure.work.join().expect("this permit is work in progress");
-        Self { tenure: Arc::clone(&self.tenure), _work: work }
+        Self(Work::join(self.tenure()).expect("this permit is work in progress"))
     }
 }

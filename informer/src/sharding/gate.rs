@@ -205,6 +205,14 @@ impl Gate {
     fn shard(&self, shard: u8) -> &Arc<ShardGate> {
         &self.0.shards[usize::from(shard)]
     }
+
+    /// Creates a gate of four shards, which are open for ten seconds.
+    #[cfg(all(test, feature = "runtime"))]
+    pub(crate) fn with_open_shards() -> Self {
+        let rig = tests::rig();
+        (0..4).for_each(|shard| rig.open(shard, 1));
+        rig.gate
+    }
 }
 
 impl Drop for Inner {
@@ -239,13 +247,13 @@ mod tests {
 
     /// A gate of four shards, and the requests that its permits send. A request is answered when it
     /// is taken from the channel and its answer is sent.
-    struct Rig {
-        gate: Gate,
+    pub(super) struct Rig {
+        pub(super) gate: Gate,
         clock: Clock,
         requests: mpsc::UnboundedReceiver<tokio::sync::oneshot::Sender<()>>,
     }
 
-    fn rig() -> Rig {
+    pub(super) fn rig() -> Rig {
         let (sender, requests) = mpsc::unbounded_channel();
         let service = tower::service_fn(move |_: Request<Body>| {
             let (answer, answered) = tokio::sync::oneshot::channel();
@@ -264,7 +272,7 @@ mod tests {
     }
 
     impl Rig {
-        fn open(&self, shard: u8, transitions: i32) {
+        pub(super) fn open(&self, shard: u8, transitions: i32) {
             self.gate.open(shard, &term(transitions), self.clock.now().after(10 * SECOND));
         }
 

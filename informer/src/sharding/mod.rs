@@ -156,6 +156,8 @@ mod tests;
 pub use crate::lease::{LeaseError, is_lost};
 pub use builder::ShardGroupBuilder;
 pub use error::{BuildError, CheckError, GroupError, RunError};
+#[cfg(all(test, feature = "runtime"))]
+pub(crate) use gate::Gate;
 pub use group::ShardGroup;
 pub(crate) use hash::ObjectId;
 pub use hash::ShardBy;

@@ -8,7 +8,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use async_stream::stream;
-use deltafifo::panics::{FirstPanic, ignore_panic, panic_message};
+use deltafifo::panics::{ignore_panic, panic_message};
 use deltafifo::{IndexReader, Labels};
 use futures_util::future::{BoxFuture, try_join_all};
 use futures_util::stream::FuturesUnordered;
@@ -23,7 +23,7 @@ use super::deleted::{self, Deletion, Deletions, OnDeleted};
 use super::error::{Error, RunnerError};
 use super::key::{StoreKey, key_of, reference};
 use super::metrics::Metrics;
-use super::permitted::{Permit, Sharding, admit, in_permit, with_permit};
+use super::permitted::{Permit, Sharding, admit, in_permit, in_turn, with_permit};
 use super::relations::request_all_on;
 use super::schedule::Schedule;
 use super::source::{Failure, InformerOwner, listen, triggering_states};
@@ -387,17 +387,12 @@ where
         let objects: Vec<_> = states.cloned().collect();
         let call = |(deletion, permit): (Deletion<_>, Option<Permit>)| {
             let call = in_permit(permit.as_ref(), || on_deleted(deletion.last));
-            with_permit(permit, call)
+            (permit, call)
         };
         let calls: Vec<_> = span.in_scope(|| deletions.into_iter().map(call).collect());
         self.call(item, false, span, async move {
-            let mut user_calls = FirstPanic::default();
-            for call in calls {
-                // Each deletion is handled once, so a panic in one must not skip the others.
-                if let Err(panic) = catching(call).await {
-                    user_calls.keep(panic);
-                }
-            }
+            // Each deletion is handled once, so a panic in one must not skip the others.
+            let user_calls = in_turn(calls).await;
             ignore_panic(|| drop(objects));
             user_calls.resume();
             Outcome::Deleted

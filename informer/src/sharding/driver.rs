@@ -31,6 +31,9 @@ use crate::lease::{Clocks, Failing};
 /// one member at a time release them within milliseconds of each other, unless work continues.
 const GATHERS_FOR: Duration = Duration::from_millis(100);
 
+/// The number of members for which groups are made. Each member receives every write of all others.
+const MAX_MEMBERS: usize = 50;
+
 /// The request to stop a group.
 pub(super) struct Stop<'s> {
     requested: Pin<&'s mut (dyn Future<Output = ()> + Send)>,
@@ -473,7 +476,21 @@ impl<'g> Member<'g> {
         }
         let expires_at = self.deadline.filter(|_| self.protocol.is_working());
         self.context.publish(self.open, expires_at);
+        self.warn_of_size();
         self.release();
+    }
+
+    /// Logs once that the group has more members than it is made for.
+    fn warn_of_size(&mut self) {
+        let ready = self.protocol.ready_members();
+        if ready > MAX_MEMBERS && self.reported.insert("members".to_owned()) {
+            tracing::warn!(
+                group = self.context.title(),
+                ready,
+                "the group has more than {MAX_MEMBERS} members; each of them receives every write \
+                 of a lease, and moves of shards may take long; use fewer replicas"
+            );
+        }
     }
 
     /// Releases the shards that the member no longer holds. This happens before a later claim, so

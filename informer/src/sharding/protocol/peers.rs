@@ -33,6 +33,11 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         self.assigned = own.map(|(shard, _)| shard).collect();
     }
 
+    /// Returns the number of members that are ready to hold shards, as far as the view shows.
+    pub(crate) fn ready_members(&self) -> usize {
+        self.view.peers.iter().filter(|peer| peer.settles_at.is_some()).count()
+    }
+
     /// Returns the next request for the Lease of another member.
     pub(super) fn next_of_peer(&mut self, now: Clocks, index: usize) -> Option<Request<T>> {
         let Phase::Live(_) = self.phase else { return None };

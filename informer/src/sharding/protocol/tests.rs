@@ -525,3 +525,10 @@ fn renewal_that_is_seen_after_the_deadline_does_not_move_it() {
     assert_eq!(group.member.works_until(), None);
     assert_eq!(group.member.admits(0), None);
 }
+
+#[test]
+fn members_that_are_not_ready_are_not_counted() {
+    let waiting = (LeaseName::Member("waiting"), record("uid", Some("waiting"), 0));
+    let group = Group::with(&[(OTHER, ready("other")), waiting, (SHARD, shard(None, 0))]);
+    assert_eq!(group.member.ready_members(), 1);
+}

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::util::random::random_for;
 use crate::util::time::FAR;
 
 /// The waits between attempts that fail.
@@ -40,7 +41,7 @@ impl Backoff {
         if self.last.replace(now).is_some_and(|last| now.duration_since(last) > self.quiet) {
             self.next = self.first;
         }
-        let wait = self.next.mul_f64(1.0 + fastrand::f64());
+        let wait = self.next.mul_f64(1.0 + random_for("backoff").f64());
         self.next = (self.next * 2).min(self.most);
         wait.max(retry_after.unwrap_or_default().min(MOST_ASKED))
     }

@@ -19,6 +19,7 @@ use super::threads::Threads;
 use super::versions::Newest;
 use super::{Backoff, Reflector, Watch};
 use crate::lister_watcher::{EventType, RawObject, RequestError, WatchRequest, is_point_in_time};
+use crate::util::random::random_for;
 use crate::wire::{LARGE, check};
 
 /// The time after its request in which a server must not end a watch. If it does, the reflector
@@ -41,7 +42,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         send_initial_events: bool,
     ) -> Result<Watch, RequestError> {
         // A random duration, so that not all watches end at once.
-        let lasts = self.least_watch.mul_f64(1.0 + fastrand::f64());
+        let lasts = self.least_watch.mul_f64(1.0 + random_for("watch").f64());
         let timeout = if send_initial_events { lasts.max(self.watch_list_timeout) } else { lasts };
         let timeout_seconds = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX).max(1);
         let ends_here = timeout > lasts;

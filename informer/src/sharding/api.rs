@@ -13,6 +13,7 @@ use super::error::{GroupError, RunError};
 use super::object::{GroupFormat, GroupLease, Labelled, LeaseName, parse_version};
 use super::protocol::{GroupTiming, Write};
 use crate::lease::LeaseClient;
+use crate::util::random::random_for;
 
 /// The name of all Leases of the group in errors.
 const ALL: &str = "*";
@@ -141,7 +142,7 @@ impl GroupApi {
                 }
                 let failing = failing_since.get_or_insert_with(Instant::now).elapsed();
                 let pause = retry_period.max(lease_duration.min(failing / 4));
-                let jitter = retry_period.mul_f64(fastrand::f64() / 4.0);
+                let jitter = retry_period.mul_f64(random_for("leases").f64() / 4.0);
                 sleep((pause + jitter).saturating_sub(began.elapsed())).await;
             }
         }

@@ -2,6 +2,7 @@
 
 pub(crate) mod catching;
 pub(crate) mod in_flight;
+pub(crate) mod random;
 #[cfg(all(test, feature = "leader-election"))]
 pub(crate) mod search;
 pub(crate) mod slab;

@@ -34,6 +34,7 @@ use crate::sharding::{ObjectId, Selection, ShardSet};
 use crate::shared_informer::{
     Availability, InformerError, Registration, Selects, SharedInformer, Snapshot, TakeSnapshots,
 };
+use crate::util::random::random_for;
 use crate::util::sleep::{wait_until_some, with_catching_waker};
 
 /// The pause after the first list that failed, or while the informer is not ready for one. It
@@ -256,7 +257,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
                 Err(error) => {
                     let wait = error.retry_after().unwrap_or(pause);
                     self.report(error);
-                    sleep(wait.mul_f64(1.0 + fastrand::f64() / 4.0)).await;
+                    sleep(wait.mul_f64(1.0 + random_for("fill").f64() / 4.0)).await;
                     pause = LONGEST_RETRY.min(pause * 2);
                     continue;
                 }

@@ -13,6 +13,7 @@ use tokio::time::{Instant, advance, sleep_until};
 
 use super::replica::Replica;
 use crate::lease::set_wall_clock;
+use crate::util::random::simulate;
 
 /// The number of times that a machine lets other tasks run before it is suspended, so that all
 /// tasks that are due have had their turn.
@@ -153,7 +154,8 @@ impl Machine {
     /// Sets what belongs to the thread, and not to a runtime, before a turn of this machine.
     fn prepare(&mut self) {
         set_wall_clock(0, self.wall);
-        // Identities and delays.
+        // One task of a process draws identities; several draw delays.
         fastrand::seed(self.random.u64(..));
+        simulate(self.random.u64(..));
     }
 }

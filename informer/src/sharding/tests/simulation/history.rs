@@ -95,11 +95,27 @@ pub struct Work {
 
 /// A record of facts. Clones share it.
 #[derive(Clone, Default)]
-pub struct History(Arc<Mutex<Vec<(Duration, Fact)>>>);
+pub struct History {
+    facts: Arc<Mutex<Vec<(Duration, Fact)>>>,
+    works: InProgress,
+}
+
+/// Work that is in progress until this is dropped.
+pub type InProgress = Arc<()>;
 
 impl History {
     pub fn record(&self, at: Duration, fact: Fact) {
-        self.0.lock().push((at, fact));
+        self.facts.lock().push((at, fact));
+    }
+
+    /// Records that work is in progress until the result is dropped.
+    pub fn begin_work(&self) -> InProgress {
+        Arc::clone(&self.works)
+    }
+
+    pub fn has_work(&self) -> bool {
+        // Each clone of the history has one.
+        Arc::strong_count(&self.works) > Arc::strong_count(&self.facts)
     }
 
     pub fn note(&self, at: Duration, note: impl Into<String>) {
@@ -113,7 +129,7 @@ impl History {
     /// Returns the facts in the order of their times. Facts of one time are in a fixed order, which
     /// does not depend on the order in which a machine runs tasks that are due at the same time.
     pub fn facts(&self) -> Vec<(Duration, Fact)> {
-        let mut facts = self.0.lock().clone();
+        let mut facts = self.facts.lock().clone();
         facts.sort();
         facts
     }

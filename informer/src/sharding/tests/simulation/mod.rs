@@ -41,8 +41,8 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 /// The number of times that something fails in a history. About two seconds pass after each.
 const EVENTS: usize = 18;
 
-/// The time in which everything comes to rest if nothing fails: leases expire, watches that are
-/// silent end, and work of a former owner ends.
+/// The longest time in which everything comes to rest if nothing fails: leases expire, watches that
+/// are silent end, and work of a former owner ends.
 const SETTLED: Duration = Duration::from_secs(90);
 
 /// The time in which the load of idle members is measured.
@@ -122,11 +122,7 @@ fn simulate(seed: u64) -> Outcome {
         world.kill(0);
         world.start(0);
     }
-    world.run(SETTLED);
-    world.check_balance();
-    world.network.take_sent();
-    world.run(IDLE);
-    world.check_load(IDLE);
+    world.rest(SETTLED, IDLE);
     let setting = world.setting();
     for machine in 0..count {
         world.stop(machine);
@@ -194,11 +190,14 @@ fn no_history_of_sharded_controllers_violates_a_rule() {
 
 #[test]
 fn same_seed_gives_the_same_history() {
-    for seed in 0..5 {
-        let (one, other) = (simulate(seed).trace, simulate(seed).trace);
-        let difference = one.lines().zip(other.lines()).find(|(one, other)| one != other);
-        assert_eq!(difference, None, "seed {seed}");
-    }
+    let differ = |seed: &u64| {
+        let (one, other) = (simulate(*seed).trace, simulate(*seed).trace);
+        let lines = one.lines().zip(other.lines()).find(|(one, other)| one != other);
+        lines.inspect(|lines| println!("seed {seed}: {lines:#?}"));
+        one != other
+    };
+    let differing: Vec<u64> = (0..number("SEEDS").unwrap_or(8)).filter(differ).collect();
+    assert!(differing.is_empty(), "the histories of these seeds differ: {differing:?}");
 }
 
 /// A deliberate defect of a member.
@@ -212,15 +211,15 @@ enum Defect {
 /// shipped code or of the simulation changes the histories, that of a later seed does.
 const DEFECTS: [(Defect, Range<u64>); 10] = [
     (Defect::OfTasks(TaskMutant::ClientIsNotFenced), 0..100),
-    (Defect::OfTasks(TaskMutant::WorkOutlivesPermit), 39..300),
+    (Defect::OfTasks(TaskMutant::WorkOutlivesPermit), 126..600),
     (Defect::OfTasks(TaskMutant::StoreIsNotFilled), 4..300),
     (Defect::OfProtocol(Mutant::KeysNotEnqueued), 0..100),
-    (Defect::OfProtocol(Mutant::ReleasesBeforeIdle), 0..100),
+    (Defect::OfProtocol(Mutant::ReleasesBeforeIdle), 1..100),
     (Defect::OfProtocol(Mutant::FencesLiveMember), 0..100),
-    (Defect::OfProtocol(Mutant::WorksForLeaseDuration), 19..300),
-    (Defect::OfProtocol(Mutant::DeadlineFromAnswer), 426..1000),
-    (Defect::OfProtocol(Mutant::AbsentMemberIsDead), 59..500),
-    (Defect::OfProtocol(Mutant::MemberIgnoresMonotonicClock), 114..1000),
+    (Defect::OfProtocol(Mutant::WorksForLeaseDuration), 29..300),
+    (Defect::OfProtocol(Mutant::DeadlineFromAnswer), 681..1500),
+    (Defect::OfProtocol(Mutant::AbsentMemberIsDead), 209..600),
+    (Defect::OfProtocol(Mutant::MemberIgnoresMonotonicClock), 170..1000),
 ];
 
 #[test]

@@ -68,6 +68,7 @@ enum Delivery {
 /// An open watch.
 struct Watch {
     machine: usize,
+    kind: Kind,
     to: Events,
     /// The time when the last event arrives.
     last: Duration,
@@ -81,7 +82,9 @@ struct Watch {
 type Piece = (usize, Duration, Option<io::Result<Bytes>>);
 
 pub struct Network {
-    pub server: ApiServer,
+    server: ApiServer,
+    /// Whether the server may have something to do besides the requests that arrive.
+    is_busy: bool,
     pub outbox: Outbox,
     history: History,
     random: Rng,
@@ -94,8 +97,8 @@ pub struct Network {
     /// The open watches, by their numbers.
     watches: BTreeMap<usize, Watch>,
     pieces: Arc<Mutex<Vec<Piece>>>,
-    /// The number of requests of each machine and kind since the last call of `take_sent`.
-    sent: BTreeMap<(usize, Kind), usize>,
+    /// The number of requests of each machine and kind since this was last cleared.
+    pub sent: BTreeMap<(usize, Kind), usize>,
 }
 
 impl Network {
@@ -104,6 +107,7 @@ impl Network {
         let clock = runtime.block_on(async { LocalClock::new(Duration::ZERO, 1.0) });
         Self {
             server,
+            is_busy: true,
             outbox: Outbox::default(),
             history,
             random: Rng::with_seed(seed),
@@ -117,6 +121,12 @@ impl Network {
             pieces: Arc::default(),
             sent: BTreeMap::new(),
         }
+    }
+
+    /// Returns the server, to change something by hand.
+    pub fn server(&mut self) -> &ApiServer {
+        self.is_busy = true;
+        &self.server
     }
 
     /// Changes the weather of a machine. If it is cut off, its open watches are silent from `at`.
@@ -142,11 +152,25 @@ impl Network {
         self.runtime.block_on(list)
     }
 
-    pub fn take_sent(&mut self) -> BTreeMap<(usize, Kind), usize> {
-        std::mem::take(&mut self.sent)
+    /// Returns whether every message arrives before `soon`, no open watch is cut, and each of these
+    /// machines watches Leases and objects.
+    pub fn is_at_rest(&self, soon: Duration, machines: &[usize]) -> bool {
+        let deliveries = self.deliveries.iter().filter_map(BTreeMap::last_key_value);
+        let deliveries = deliveries.map(|(due, _)| due);
+        let mut last =
+            self.arrivals.last_key_value().map(|(due, _)| due).into_iter().chain(deliveries);
+        let watches = |machine, kind| {
+            self.watches.values().any(|watch| (watch.machine, watch.kind) == (machine, kind))
+        };
+        last.all(|(at, _)| *at < soon)
+            && self.watches.values().all(|watch| watch.until >= NEVER)
+            && machines.iter().all(|machine| {
+                watches(*machine, Kind::WatchLeases) && watches(*machine, Kind::WatchObjects)
+            })
     }
 
-    /// Lets the server process the requests that arrive before `end`.
+    /// Lets the server process the requests that arrive before `end`. Without any, its own time
+    /// stands still, which delays nothing but bookmarks.
     pub fn serve_until(&mut self, end: Duration) {
         while let Some(entry) = self.arrivals.first_entry()
             && entry.key().0 < end
@@ -154,8 +178,11 @@ impl Network {
             let ((at, _), arrival) = entry.remove_entry();
             self.run_until(at);
             self.serve(at, arrival);
+            self.is_busy = true;
         }
-        self.run_until(end);
+        if std::mem::take(&mut self.is_busy) {
+            self.run_until(end);
+        }
     }
 
     fn run_until(&mut self, at: Duration) {
@@ -281,7 +308,7 @@ impl Network {
             Ok(body) => whole(body),
             Err(body) => {
                 let (events, received) = mpsc::unbounded_channel();
-                self.watch(machine, now + delay, cut, events, body);
+                self.watch((machine, kind), now + delay, cut, events, body);
                 streamed(received)
             }
         };
@@ -296,7 +323,7 @@ impl Network {
     /// Reads the body of a watch until the machine gives it up.
     fn watch(
         &mut self,
-        machine: usize,
+        (machine, kind): (usize, Kind),
         opens: Duration,
         cut: Option<(Duration, Duration)>,
         to: Events,
@@ -306,7 +333,7 @@ impl Network {
         let (after, silence) = cut.unwrap_or((NEVER, Duration::ZERO));
         let until = opens + after;
         let (pieces, clock, is_open) = (Arc::clone(&self.pieces), self.clock, to.clone());
-        self.watches.insert(number, Watch { machine, to, last: opens, until, silence });
+        self.watches.insert(number, Watch { machine, kind, to, last: opens, until, silence });
         self.runtime.spawn(async move {
             loop {
                 let frame = tokio::select! {

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::history::{Fact, History, Object, Tenure, Work};
+use super::history::{Fact, History, InProgress, Object, Tenure, Work};
 use super::machine::LocalClock;
 use crate::runtime::controller::Action;
 use crate::runtime::{Controller, watcher};
@@ -96,6 +96,7 @@ struct Reconcile<'p> {
     program: &'p Program,
     work: Work,
     is_complete: bool,
+    _in_progress: InProgress,
 }
 
 impl Program {
@@ -110,7 +111,12 @@ impl Program {
             member: permit.member().to_owned(),
         };
         self.history.record(now, begun);
-        Reconcile { program: self, work, is_complete: false }
+        Reconcile {
+            program: self,
+            work,
+            is_complete: false,
+            _in_progress: self.history.begin_work(),
+        }
     }
 
     /// Returns random numbers for a reconcile. They do not depend on the order in which reconciles
@@ -127,7 +133,7 @@ impl Program {
 
 impl Drop for Reconcile<'_> {
     fn drop(&mut self) {
-        let Self { program, work, is_complete } = self;
+        let Self { program, work, is_complete, .. } = self;
         let dropped = Fact::Dropped { work: work.clone(), is_complete: *is_complete };
         program.history.record(program.clock.now(), dropped);
     }
@@ -162,11 +168,12 @@ async fn reconcile(map: Arc<ConfigMap>, program: Arc<Program>) -> Result<Action,
         if random.u8(..4) == 0 {
             // A task that does not notice that its permit is lost. Its writes are refused.
             let delay = Duration::from_millis(random.u64(..30_000));
+            let in_progress = program.history.begin_work();
             tokio::spawn(async move {
                 sleep(delay).await;
                 // The object may have been changed.
                 let _ = maps.replace(&written.name_any(), &PostParams::default(), &written).await;
-                drop(permit);
+                drop((permit, in_progress));
             });
         } else {
             maps.replace(&written.name_any(), &PostParams::default(), &written).await?;

@@ -21,6 +21,13 @@ use super::weather::Weather;
 use crate::reflector::RUNS_INLINE;
 use crate::sharding::{ShardBy, ShardGroup, ShardSet};
 
+/// The time between two checks whether everything is at rest.
+const STEP: Duration = Duration::from_secs(2);
+
+/// The longest time for which work goes on when nothing fails: a reconcile, and then its write in a
+/// task of its own, which another reconcile follows.
+const WORK: Duration = Duration::from_secs(80);
+
 const NAMESPACES: [&str; 3] = ["shop", "stock", "staff"];
 
 /// The durations of a replica, by its own clock.
@@ -56,7 +63,7 @@ impl World {
         let mut random = Rng::with_seed(seed);
         let history = History::default();
         let count = [2, 2, 3, 3, 4][random.usize(..5)];
-        let shards = [4, 8][random.usize(..2)];
+        let shards = [4, 4, 8][random.usize(..3)];
         let is_split = random.u8(..3) == 0;
         let selectors =
             [ShardSelectors::Ignored, ShardSelectors::Honoured, ShardSelectors::HonouredInLists]
@@ -215,7 +222,7 @@ impl World {
         let number = self.random.u32(..self.objects);
         let namespace = NAMESPACES[self.random.usize(..NAMESPACES.len())];
         let name = format!("cart-{number}");
-        let server = &self.network.server;
+        let server = self.network.server();
         if self.random.u8(..6) == 0 {
             if let Ok(version) = server.delete(&Resource::config_maps(), namespace, &name) {
                 self.history.note(self.now, format!("{version}: {namespace}/{name} is deleted"));
@@ -245,13 +252,13 @@ impl World {
         let of_kind: Vec<&String> = names.iter().filter(is_of_kind).collect();
         if let Some(name) = self.random.choice(&of_kind) {
             self.history.note(self.now, format!("{name} is deleted by hand"));
-            self.network.server.delete(&leases(), "shop", name).expect("it was listed");
+            self.network.server().delete(&leases(), "shop", name).expect("it was listed");
         }
     }
 
     /// Ends, breaks or fails all open watches.
     pub fn end_watches(&mut self) {
-        let server = &self.network.server;
+        let server = self.network.server();
         let ended = match self.random.u8(..4) {
             0 => server.end_watches(),
             1 => server.break_watches(),
@@ -264,8 +271,57 @@ impl World {
         self.history.note(self.now, format!("{ended} watches end"));
     }
 
-    /// Checks that all shards are owned by the replicas, and equally.
-    pub fn check_balance(&mut self) {
+    /// Runs until everything has been at rest for `idle`: the shards are balanced, each replica
+    /// watches, and nothing is sent but renewals. After `most`, and when no work is in progress any
+    /// more, it is a violation if the shards are not balanced, or more is sent.
+    pub fn rest(&mut self, most: Duration, idle: Duration) {
+        let latest = self.now + most;
+        loop {
+            let from = self.now;
+            let is_last = from >= latest && (!self.history.has_work() || from >= latest + WORK);
+            self.network.sent.clear();
+            loop {
+                self.run(STEP);
+                let time = self.now.saturating_sub(from);
+                if !is_last && !self.is_at_rest(time) {
+                    break;
+                }
+                if time >= idle && (is_last || !self.has_former_members()) {
+                    let excesses = self.excesses(time).into_iter();
+                    for violation in excesses.chain(self.imbalance()) {
+                        self.history.violation(self.now, violation);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Returns whether nothing is left to happen if nothing fails, after a time in which little was
+    /// sent.
+    fn is_at_rest(&mut self, time: Duration) -> bool {
+        let running: Vec<usize> = (0..self.machines.len())
+            .filter(|machine| self.machines[*machine].replica().is_some())
+            .collect();
+        !self.history.has_work()
+            && self.network.is_at_rest(self.now + STEP, &running)
+            && self.excesses(time).is_empty()
+            && self.imbalance().is_none()
+    }
+
+    /// Returns whether the server has a member's Lease of a replica that does not run, and others
+    /// have not fenced it.
+    fn has_former_members(&mut self) -> bool {
+        let running = self.machines.iter_mut().filter_map(Machine::replica).count();
+        let is_member = |lease: &&Lease| {
+            let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
+            lease.name_any().contains("-member-") && holder.is_some_and(|holder| !holder.is_empty())
+        };
+        self.network.list::<Lease>().iter().filter(is_member).count() > running
+    }
+
+    /// Returns a violation unless all shards are owned by the replicas, and equally.
+    fn imbalance(&mut self) -> Option<String> {
         let mut owned = Vec::new();
         for machine in &mut self.machines {
             if let Some(replica) = machine.replica() {
@@ -277,15 +333,17 @@ impl World {
         let all: ShardSet = owned.iter().flat_map(|owned| owned.iter()).collect();
         let is_equal = counts.first().zip(counts.last()).is_some_and(|(a, b)| b - a <= 1);
         let shards = usize::from(self.shards);
-        if counts.iter().sum::<usize>() != shards || all.len() != shards || !is_equal {
-            self.history.violation(self.now, format!("the replicas own {counts:?} in calm"));
-        }
+        let is_balanced = counts.iter().sum::<usize>() == shards && all.len() == shards && is_equal;
+        (!is_balanced).then(|| format!("the replicas own {counts:?} in calm"))
     }
 
-    /// Checks that the requests since the last call of `take_sent`, in a time without changes, are
-    /// renewals of members' Leases, and watches that continue earlier ones.
-    pub fn check_load(&mut self, time: Duration) {
-        for ((machine, kind), count) in self.network.take_sent() {
+    /// Returns a violation for each kind of requests that were sent since the network's counts were
+    /// cleared, a time without changes, and are neither renewals of members' Leases nor watches
+    /// that continue earlier ones.
+    fn excesses(&self, time: Duration) -> Vec<String> {
+        let mut excesses = Vec::new();
+        for ((machine, kind), count) in &self.network.sent {
+            let (machine, count) = (*machine, *count);
             let period = self.durations[machine].lease / 3;
             let period = period.min(self.durations[machine].renew_deadline / 2);
             let renewals = time.mul_f64(self.rates[machine]).as_millis() / period.as_millis() + 1;
@@ -295,10 +353,10 @@ impl World {
                 Kind::ListLeases | Kind::ListObjects | Kind::Work => 0,
             };
             if count > most {
-                let violation = format!("{machine} sends {count} requests {kind:?} while idle");
-                self.history.violation(self.now, violation);
+                excesses.push(format!("{machine} sends {count} requests {kind:?} while idle"));
             }
         }
+        excesses
     }
 
     /// Checks that all replicas have ended, and have released everything.

@@ -34,7 +34,8 @@ pub(super) enum Event {
     List(usize),
     GiveUp(usize, LeaseName<Id>),
     WorkEnds(usize, u8),
-    Arrive(usize, LeaseName<Id>),
+    /// A request, or the copy of one, arrives.
+    Arrive(usize, LeaseName<Id>, bool),
     Deliver(usize, LeaseName<Id>),
     Object(usize, usize, Change),
     Fault(Fault, usize),
@@ -52,7 +53,10 @@ impl fmt::Display for Event {
             Self::List(process) => write!(f, "{process} lists all Leases"),
             Self::GiveUp(process, name) => write!(f, "{process} gives its write of {name:?} up"),
             Self::WorkEnds(process, shard) => write!(f, "the work of {process} on {shard} ends"),
-            Self::Arrive(process, name) => write!(f, "the write of {name:?} by {process} arrives"),
+            Self::Arrive(process, name, is_copy) => {
+                let what = if *is_copy { "a copy of the" } else { "the" };
+                write!(f, "{what} write of {name:?} by {process} arrives")
+            }
             Self::Deliver(process, name) => write!(f, "{process} gets the answer for {name:?}"),
             Self::Object(process, shard, change) => write!(f, "{change:?} {shard} of {process}"),
             Self::Fault(fault, of) => write!(f, "{fault:?} of {of}"),
@@ -170,11 +174,12 @@ impl Search<'_> {
             }
         }
         for (at, message) in world.messages.iter().enumerate() {
-            let Message { process, name, .. } = *message;
+            let Message { process, name, is_copy, .. } = *message;
             match &message.content {
                 Content::Request(write) => {
                     if self.is_applied(world, message.identity, name, write) {
-                        after(Event::Arrive(process, name), &|world| self.arrive(world, at));
+                        let event = Event::Arrive(process, name, is_copy);
+                        after(event, &|world| self.arrive(world, at));
                     }
                 }
                 Content::Written(_) => {
@@ -358,11 +363,13 @@ impl Search<'_> {
             LeaseName::Member(_) => true,
             LeaseName::Group => false,
         };
-        // Claims beyond the bound are never sent.
-        if let (LeaseName::Shard(_), Write::Replace { transitions, .. }) = (name, write)
-            && *transitions > self.bounds.most_claims
-        {
-            return false;
+        // Claims beyond the bounds are never sent.
+        if let (LeaseName::Shard(_), Write::Replace { holder, transitions, .. }) = (name, write) {
+            let process = i32::from(sender.0 % IDENTITIES);
+            let is_turn = !self.bounds.takes_turns || *transitions == process + 1;
+            if *transitions > self.bounds.most_claims || holder.is_some() && !is_turn {
+                return false;
+            }
         }
         let is_creation = matches!(write, Write::Create { .. });
         is_creation && is_deletable || self.is_applied(world, sender, name, write)

@@ -1,5 +1,6 @@
 //! The normal form of a world.
 
+use std::hash::BuildHasher;
 use std::time::Duration;
 
 use super::events::ALWAYS;
@@ -68,6 +69,9 @@ impl Search<'_> {
             }
         }
         world.renumber();
+        if self.bounds.writes.is_none() {
+            world.sort_shards();
+        }
     }
 
     /// Carries out what a member orders, ends the membership if it is over, and notes which work is
@@ -296,6 +300,41 @@ fn renumber_attempts(member: &mut Protocol<Id>) {
 }
 
 impl World {
+    /// Exchanges two shards if they are not in order. Then worlds that differ only in the numbers
+    /// of their shards are one world, except for some in which both shards are in the same state. A
+    /// member may claim or give up any shard, so the numbers have no effect outside of a calm.
+    fn sort_shards(&mut self) {
+        let [_, _] = self.shards[..] else { return };
+        let hasher = foldhash::fast::FixedState::default();
+        let order = |shard: usize| {
+            let members = self.processes.iter().map(|process| {
+                let member = process.member.as_ref()?;
+                Some((&member.shards[shard], &member.view.shards[shard]))
+            });
+            let works = self.processes.iter().map(|process| &process.works[shard]);
+            let seen: Vec<_> = members.zip(works).collect();
+            hasher.hash_one((&self.shards[shard], seen))
+        };
+        if order(0) <= order(1) {
+            return;
+        }
+        self.shards.reverse();
+        let exchange = |name: &mut LeaseName<Id>| {
+            if let LeaseName::Shard(shard) = name {
+                *shard = 1 - *shard;
+            }
+        };
+        self.messages.iter_mut().for_each(|message| exchange(&mut message.name));
+        for process in &mut self.processes {
+            process.works.reverse();
+            process.unseen.iter_mut().for_each(|(name, ..)| exchange(name));
+            if let Some(member) = &mut process.member {
+                member.shards.reverse();
+                member.view.shards.reverse();
+            }
+        }
+    }
+
     /// Numbers the known versions and uids of each Lease, and the known identities of each process,
     /// in their order.
     fn renumber(&mut self) {

@@ -104,8 +104,7 @@ impl Replica {
 
     fn informer(&self, group: &ShardGroup) -> Result<SharedInformer<ConfigMap>, BoxError> {
         let api = Api::<ConfigMap>::namespaced(client_at(self.port)?, NAMESPACE);
-        let source = KubeListerWatcher::of_api(api, &())
-            .query("labelSelector", format!("{GROUP}={}", self.group));
+        let source = KubeListerWatcher::of_api(api, &()).labels(format!("{GROUP}={}", self.group));
         let (first, most, reset) = (RETRY, SECOND, Duration::from_secs(120));
         let builder = if self.options.split {
             SharedInformer::in_shards(group, source)

@@ -8,14 +8,15 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderMap, HeaderValue, RETRY_AFTER}
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
+use kube::core::Selector;
 use kube::{Api, Client, Resource};
 use tokio::sync::OnceCell;
 
 use super::body::{events, listed};
 use super::unclonable::Unclonable;
 use super::{
-    ListRequest, ListStream, ListerWatcher, ObjectLimit, Query, QueryError, RequestError,
-    WatchRequest, WatchStream,
+    FIELDS, LABELS, ListRequest, ListStream, ListerWatcher, ObjectLimit, Query, QueryError,
+    RequestError, WatchRequest, WatchStream,
 };
 
 /// The largest number of bytes that are read of the body of an error response.
@@ -42,7 +43,8 @@ const MOST_OF_A_STATUS: usize = 1 << 20;
 /// use k8s_openapi::api::core::v1::Pod;
 ///
 /// let pods = KubeListerWatcher::new::<Pod>(client, &(), Some("shop"))
-///     .query("labelSelector", "app=web");
+///     .labels("app=web")
+///     .fields("spec.nodeName=node-7");
 /// # let _ = pods;
 /// # }
 /// ```
@@ -129,15 +131,51 @@ impl KubeListerWatcher {
         self
     }
 
-    /// Adds a parameter to the query of every request: `labelSelector`, `fieldSelector`, or any
-    /// other that the server supports. Selectors that are added twice are joined with a comma, so
-    /// that both apply.
+    /// Selects the objects with these labels (kube's `Config::labels`). Several calls apply
+    /// together. An empty selector selects all objects.
     ///
-    /// Any other parameter can have only one value, because a server would read only one.
-    /// Parameters that the reflector sets in each request, such as `limit`, `resourceVersion` and
-    /// `timeoutSeconds`, cannot be added; [`ReflectorBuilder`](crate::reflector::ReflectorBuilder)
-    /// configures these. If a parameter cannot be added, every request fails with
-    /// [`RequestError::Invalid`].
+    /// If the selector is invalid, every request fails with [`RequestError::Invalid`], and its
+    /// source says what is wrong. Nothing is sent.
+    ///
+    /// ```
+    /// # use deltafifo_informer::KubeListerWatcher;
+    /// # use deltafifo_testkit::ApiServer;
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # let client = ApiServer::builder().build().client();
+    /// let selector: deltafifo::Selector = "app=web,tier in (front,edge)".parse().unwrap();
+    /// let pods = KubeListerWatcher::new::<Pod>(client, &(), None).labels(selector.to_string());
+    /// # let _ = pods;
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn labels(self, selector: impl Into<String>) -> Self {
+        self.query(LABELS, selector)
+    }
+
+    /// Acts like [`labels`](Self::labels), with kube's typed selector (kube's
+    /// `Config::labels_from`).
+    #[must_use]
+    pub fn labels_from(self, selector: &Selector) -> Self {
+        self.labels(selector.to_string())
+    }
+
+    /// Selects the objects with these fields (kube's `Config::fields`), for example
+    /// `metadata.name=web`. Acts like [`labels`](Self::labels) otherwise. A server knows a few
+    /// fields of each kind, and refuses the others.
+    #[must_use]
+    pub fn fields(self, selector: impl Into<String>) -> Self {
+        self.query(FIELDS, selector)
+    }
+
+    /// Adds another parameter that the server supports to the query of every request. The names
+    /// `labelSelector` and `fieldSelector` act like [`labels`](Self::labels) and
+    /// [`fields`](Self::fields).
+    ///
+    /// A parameter can have only one value, because a server would read only one. Parameters that
+    /// the reflector sets in each request, such as `limit`, `resourceVersion` and `timeoutSeconds`,
+    /// cannot be added; [`ReflectorBuilder`](crate::reflector::ReflectorBuilder) configures these.
+    /// If a parameter cannot be added, every request fails with [`RequestError::Invalid`].
     #[must_use]
     pub fn query(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         if let Ok(query) = &mut self.query

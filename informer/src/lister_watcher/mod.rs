@@ -34,7 +34,7 @@ pub use error::RequestError;
 pub(crate) use error::is_unavailable;
 pub use limit::ObjectLimit;
 pub use merged::Merged;
-pub(crate) use query::{Query, QueryError};
+pub(crate) use query::{FIELDS, LABELS, Query, QueryError, field_terms};
 #[cfg(feature = "scripted")]
 pub use scripted::{Request, Scripted};
 pub(crate) use tokens::Tokens;

@@ -3,6 +3,13 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use deltafifo::{Selector, SelectorError};
+
+/// The parameter of label selectors.
+pub(crate) const LABELS: &str = "labelSelector";
+/// The parameter of field selectors.
+pub(crate) const FIELDS: &str = "fieldSelector";
+
 /// Parameters that the reflector sets in each request.
 const RESERVED: [&str; 8] = [
     "allowWatchBookmarks",
@@ -39,6 +46,76 @@ pub(crate) enum QueryError {
         /// The second value.
         second: String,
     },
+    /// The label selector is invalid.
+    #[error("label selector {selector:?} is invalid: {error}")]
+    Labels {
+        /// The selector.
+        selector: String,
+        /// The error of the parser.
+        error: SelectorError,
+    },
+    /// The field selector is invalid.
+    #[error(
+        "field selector {selector:?} is invalid: {term:?} {fault}; write it as in metadata.name=web,metadata.namespace!=shop"
+    )]
+    Fields {
+        /// The selector.
+        selector: String,
+        /// The term that is wrong.
+        term: String,
+        /// The fault.
+        fault: &'static str,
+    },
+}
+
+/// Returns the terms of a field selector. A backslash escapes the next character. Empty terms are
+/// omitted.
+pub(crate) fn field_terms(selector: &str) -> impl Iterator<Item = &str> {
+    let mut is_escaped = false;
+    let is_between = move |character| {
+        let escaped = std::mem::take(&mut is_escaped);
+        is_escaped = !escaped && character == '\\';
+        character == ',' && !escaped
+    };
+    selector.split(is_between).filter(|term| !term.is_empty())
+}
+
+/// Returns the fault of a term of a field selector, or `None` if it is valid (client-go's
+/// `ParseSelector`).
+fn fault_of_term(term: &str) -> Option<&'static str> {
+    let value_at = |at| ["!=", "==", "="].iter().find_map(|sign| term[at..].strip_prefix(sign));
+    let Some(value) = term.char_indices().find_map(|(at, _)| value_at(at)) else {
+        return Some("has none of the operators =, == and !=");
+    };
+    let mut characters = value.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' if !matches!(characters.next(), Some('\\' | ',' | '=')) => {
+                return Some("has a backslash before a character that needs none");
+            }
+            '=' => return Some("has a second = without a backslash before it"),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Checks the value of a selector. Other parameters have no syntax.
+fn check(key: &str, value: &str) -> Result<(), QueryError> {
+    match key {
+        LABELS => value
+            .parse::<Selector>()
+            .map(drop)
+            .map_err(|error| QueryError::Labels { selector: value.to_owned(), error }),
+        FIELDS => {
+            let fault = field_terms(value).find_map(|term| Some((term, fault_of_term(term)?)));
+            fault.map_or(Ok(()), |(term, fault)| {
+                let (selector, term) = (value.to_owned(), term.to_owned());
+                Err(QueryError::Fields { selector, term, fault })
+            })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Query parameters by name, each with one value: a server reads only the first value of a
@@ -50,17 +127,17 @@ impl Query {
     /// Adds a parameter. Selectors that are added twice are joined, so that both apply.
     ///
     /// # Errors
-    /// [`QueryError`]: the parameter is reserved, or was added with another value.
+    /// [`QueryError`]: the parameter is reserved, is an invalid selector, or was added with another
+    /// value.
     pub(crate) fn add(&mut self, key: String, value: String) -> Result<(), QueryError> {
         if RESERVED.contains(&key.as_str()) {
             return Err(QueryError::Reserved { key });
         }
+        check(&key, &value)?;
         match self.0.entry(key) {
             Entry::Vacant(vacant) => drop(vacant.insert(value)),
             Entry::Occupied(there) if *there.get() == value => {}
-            Entry::Occupied(mut there)
-                if ["labelSelector", "fieldSelector"].contains(&there.key().as_str()) =>
-            {
+            Entry::Occupied(mut there) if [LABELS, FIELDS].contains(&there.key().as_str()) => {
                 let before = there.get_mut();
                 // An empty selector selects everything.
                 if before.is_empty() {
@@ -84,7 +161,7 @@ impl Query {
 
 #[cfg(test)]
 mod tests {
-    use super::{Query, QueryError, RESERVED};
+    use super::{FIELDS, LABELS, Query, QueryError, RESERVED};
 
     fn query(parameters: &[(&str, &str)]) -> Result<Vec<(String, String)>, QueryError> {
         let mut query = Query::default();
@@ -96,17 +173,39 @@ mod tests {
 
     #[test]
     fn selectors_are_joined() {
-        for selector in ["labelSelector", "fieldSelector"] {
+        for selector in [LABELS, FIELDS] {
             for (values, joined) in [
-                (&["a=b", "c in (d,e)"][..], "a=b,c in (d,e)"),
+                (&["a=b", "c!=d,e==f"][..], "a=b,c!=d,e==f"),
                 (&["", "a=b"], "a=b"),
                 (&["a=b", ""], "a=b"),
                 (&["a=b", "a=b"], "a=b"),
-                (&["a", "!b", "c!=d"], "a,!b,c!=d"),
+                (&["a=", "b!=", "c!=d"], "a=,b!=,c!=d"),
             ] {
                 let parameters: Vec<_> = values.iter().map(|value| (selector, *value)).collect();
                 assert_eq!(query(&parameters).unwrap(), [(selector.to_owned(), joined.to_owned())]);
             }
+        }
+    }
+
+    #[test]
+    fn invalid_selector_is_an_error_that_names_the_fault() {
+        for (parameter, selector, fault) in [
+            (LABELS, "app is web", "found \"is\""),
+            (LABELS, "app in (web", "found the end"),
+            (LABELS, "a b=c", "found"),
+            (FIELDS, "metadata.name", "none of the operators"),
+            (FIELDS, "metadata.name=a,spec", "\"spec\" has none"),
+            (FIELDS, "metadata.name!a", "none of the operators"),
+            (FIELDS, "a===b", "second ="),
+            (FIELDS, "a=b=c", "second ="),
+            (FIELDS, r"a=b\c", "backslash"),
+            (FIELDS, r"a=b\", "backslash"),
+        ] {
+            let error = query(&[(parameter, selector)]).unwrap_err().to_string();
+            assert!(error.contains(fault) && error.contains("selector"), "{error}");
+        }
+        for selector in ["", ",", "a=b", "a==b,", "a!=b,c=", r"a=b\,c\=d\\", "=b"] {
+            assert_eq!(query(&[(FIELDS, selector)]).map(drop), Ok(()), "{selector}");
         }
     }
 

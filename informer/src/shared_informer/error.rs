@@ -207,8 +207,8 @@ pub enum FactoryError {
     /// The factory was shut down.
     #[error("the informer factory was shut down; create another one")]
     ShutDown,
-    /// A query parameter of the scope or of the factory is reserved, or both have it with different
-    /// values.
+    /// A query parameter of the scope or of the factory is reserved or an invalid selector, or both
+    /// have it with different values.
     #[error(transparent)]
     Query(BoxError),
     /// The informer was not built.

@@ -7,7 +7,7 @@ use deltafifo_informer::reflector::ReflectorBuilder;
 use deltafifo_testkit::{ApiServer, Request, Resource, Verb, status};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::core::{NotUsed, Object, PartialObjectMeta};
+use kube::core::{Expression, NotUsed, Object, PartialObjectMeta};
 use kube::discovery::Scope;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -161,8 +161,8 @@ async fn selector_is_part_of_every_request() {
     let (server, resource) = (server(), Resource::config_maps());
     server.apply(map("shop", "a", "1")).unwrap();
     server.apply(map("shop", "b", "2")).unwrap();
-    let source = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None)
-        .query("labelSelector", "data in (1,3)");
+    let source =
+        KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None).labels("data in (1,3)");
     let fifo = applied();
     let _errors = run(source, &fifo, |builder| builder.watch_list(false));
     fifo.wait_for_sync_async().await.unwrap();
@@ -183,10 +183,10 @@ async fn repeated_selectors_are_combined() {
         server.apply(map(namespace, name, data)).unwrap();
     }
     let source = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None)
-        .query("labelSelector", "data in (1,3)")
-        .query("fieldSelector", "metadata.name=a")
-        .query("labelSelector", "data!=3")
-        .query("fieldSelector", "metadata.namespace=shop");
+        .labels("data in (1,3)")
+        .fields("metadata.name=a")
+        .labels_from(&Expression::NotEqual("data".into(), "3".into()).into())
+        .fields("metadata.namespace=shop");
     let fifo = applied();
     let _errors = run(source, &fifo, |builder| builder);
     fifo.wait_for_sync_async().await.unwrap();
@@ -208,6 +208,24 @@ async fn parameter_that_would_be_sent_twice_is_reported_and_not_sent() {
         let mut errors = run(source, &applied::<ConfigMap>(), |builder| builder);
         let error = errors.recv().await.unwrap();
         assert!(error.contains(parameters[0].0) && error.contains("remove"), "{error}");
+    }
+    assert!(server.requests().is_empty(), "{:?}", server.requests());
+}
+
+#[tokio::test(start_paused = true)]
+async fn invalid_selector_is_reported_and_not_sent() {
+    let server = server();
+    let source = || KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
+    let invalid = Expression::Exists("app web".into()).into();
+    let sources = [
+        (source().labels("app is web"), "app is web"),
+        (source().labels_from(&invalid), "app web"),
+        (source().fields("metadata.name"), "metadata.name"),
+    ];
+    for (source, selector) in sources {
+        let mut errors = run(source, &applied::<ConfigMap>(), |builder| builder);
+        let error = errors.recv().await.unwrap();
+        assert!(error.contains(&format!("selector {selector:?} is invalid")), "{error}");
     }
     assert!(server.requests().is_empty(), "{:?}", server.requests());
 }

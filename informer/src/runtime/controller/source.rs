@@ -325,12 +325,11 @@ pub(super) fn of_api<K: Resource>(
     types: &K::DynamicType,
 ) -> KubeListerWatcher {
     let mut source = KubeListerWatcher::of_api(api, types);
-    let selectors =
-        [("labelSelector", &config.label_selector), ("fieldSelector", &config.field_selector)];
-    for (key, selector) in selectors {
-        if let Some(selector) = selector {
-            source = source.query(key, selector);
-        }
+    if let Some(selector) = &config.label_selector {
+        source = source.labels(selector);
+    }
+    if let Some(selector) = &config.field_selector {
+        source = source.fields(selector);
     }
     source
 }

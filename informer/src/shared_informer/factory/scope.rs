@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use deltafifo::Selector;
 
+use crate::lister_watcher::{FIELDS, LABELS, field_terms};
 use crate::shared_informer::Namespaces;
 
 /// The objects of a kind that an informer has: all that match the selectors, in all or in some
@@ -20,11 +21,6 @@ pub struct Scope {
     /// The JSON pointers of the indexed fields.
     pub(super) indexed: BTreeSet<String>,
 }
-
-/// The parameter of label selectors. Several values apply together, joined by commas.
-const LABELS: &str = "labelSelector";
-/// The parameter of field selectors. Several values apply together, joined by commas.
-const FIELDS: &str = "fieldSelector";
 
 impl Scope {
     /// Returns the scope of the objects of all namespaces.
@@ -63,15 +59,15 @@ impl Scope {
     }
 
     /// Adds a parameter to the query of every list and watch (client-go `TweakListOptions`).
-    /// Selectors apply together with earlier ones. A factory refuses any other parameter with two
-    /// values, and parameters that a reflector sets, such as `limit`, with
+    /// Selectors apply together with earlier ones. A factory refuses an invalid selector, any other
+    /// parameter with two values, and parameters that a reflector sets, such as `limit`, with
     /// [`FactoryError::Query`](crate::shared_informer::FactoryError::Query).
     #[must_use]
     pub fn query(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         let (key, value) = (key.into(), value.into());
         let values = match key.as_str() {
             LABELS => label_requirements(value),
-            FIELDS => field_requirements(&value),
+            FIELDS => field_terms(&value).map(field_requirement).collect(),
             _ => vec![value],
         };
         self.query.extend(values.into_iter().map(|value| (key.clone(), value)));
@@ -156,7 +152,7 @@ impl Scope {
 }
 
 /// Splits a label selector into requirements in canonical form. Text that is not a selector is
-/// returned unchanged, and the API server will refuse it.
+/// returned unchanged, and the factory will refuse it.
 fn label_requirements(text: String) -> Vec<String> {
     let Ok(selector) = text.parse::<Selector>() else { return vec![text] };
     let mut depth = 0;
@@ -171,22 +167,10 @@ fn label_requirements(text: String) -> Vec<String> {
         .collect()
 }
 
-/// Splits a field selector into requirements in canonical form. A backslash escapes the next
-/// character. Empty requirements are omitted.
-fn field_requirements(text: &str) -> Vec<String> {
-    let mut is_escaped = false;
-    let is_between = |character| {
-        let escaped = std::mem::take(&mut is_escaped);
-        is_escaped = !escaped && character == '\\';
-        character == ',' && !escaped
-    };
-    text.split(is_between).filter(|one| !one.is_empty()).map(field_requirement).collect()
-}
-
 /// Writes `a==b` as `a=b`.
 fn field_requirement(text: &str) -> String {
     match text.split_once("==") {
-        // `a!==b` and `a===b` are not this operator, and are left to the API server.
+        // `a!==b` and `a===b` are not this operator, and the factory will refuse them.
         Some((field, value)) if !field.contains(['=', '!']) && !value.starts_with('=') => {
             format!("{field}={value}")
         }

@@ -175,6 +175,12 @@ impl ReflectorError {
         matches!(self, Self::Decode { .. } | Self::TooLarge { .. } | Self::Refused(_))
     }
 
+    /// Returns whether a list or a watch failed.
+    #[cfg(feature = "runtime")]
+    pub(crate) fn is_of_a_request(&self) -> bool {
+        matches!(self, Self::List(_) | Self::FinalList(_) | Self::Watch(_))
+    }
+
     /// Returns whether an object was skipped because it cannot be decoded or is too large.
     pub(super) fn is_unread(&self) -> bool {
         matches!(self, Self::Decode { .. } | Self::TooLarge { .. })

@@ -1,90 +1,135 @@
-//! Watch configuration and watch errors of a controller (kube's `watcher`).
+//! Watch configuration and watch errors of a controller: kube's `watcher`.
+//!
+//! [`Error`] is kube's type. A controller's stream yields these errors for the informers that the
+//! controller owns. It continues, and the failed request is retried with backoff. A shared informer
+//! passes its errors to [`on_error`](crate::shared_informer::SharedInformerBuilder::on_error).
+//!
+//! | what failed | variant of [`Error`] |
+//! | --- | --- |
+//! | a list, also one without a version | `InitialListFailed` |
+//! | a watch that the server refused or that could not be opened | `WatchStartFailed` |
+//! | a watch from a version that is too old (410) | `WatchError` |
+//! | an open watch | `WatchFailed` |
+//! | an object that was not decoded, was too large or was refused; the store; user code that panicked | `WatchFailed` |
+//!
+//! Each has the complete text: the resource, what failed, what that means and what to do. If the
+//! server returned a status, the error has this status (`kube::Error::Api` or `WatchError`), and
+//! the text is its message. Otherwise the text is a `kube::Error::Service`.
 
 use kube::core::Status;
-pub use kube::runtime::watcher::{Config, InitialListStrategy, ListSemantic};
+pub use kube::runtime::watcher::{Config, Error, InitialListStrategy, ListSemantic, watch_object};
 
 use crate::ReflectorError;
 use crate::lister_watcher::RequestError;
 use crate::shared_informer::InformerError;
 
-/// An error of a list or a watch of a controller. The controller continues; the failed request is
-/// retried with backoff.
-///
-/// The controller's stream yields these for the informers that the controller owns. A shared
-/// informer passes its errors to
-/// [`on_error`](crate::shared_informer::SharedInformerBuilder::on_error).
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// A list failed. The stored objects are kept.
-    #[error("{message}")]
-    InitialListFailed {
-        /// The status that the server returned, if it returned one.
-        status: Option<Box<Status>>,
-        /// The complete error text.
-        message: String,
-    },
-    /// A watch failed, or could not be opened. The stored objects are kept.
-    #[error("{message}")]
-    WatchFailed {
-        /// The status that the server returned, if it returned one.
-        status: Option<Box<Status>>,
-        /// The complete error text.
-        message: String,
-    },
-    /// An object, a namespace or a notification could not be processed: an object was not decoded,
-    /// was too large or was refused, the store failed, or user code panicked. No request failed.
-    #[error("{message}")]
-    NotTaken {
-        /// The complete error text.
-        message: String,
-    },
+/// Converts an error of the informer of `resource`. Its text ends with `note`.
+pub(super) fn error_of(resource: &str, error: &InformerError<'_>, note: &str) -> Error {
+    let text = format!("{resource}: {error}{note}");
+    match error.reflector() {
+        Some(ReflectorError::List(error) | ReflectorError::FinalList(error)) => {
+            Error::InitialListFailed(request_error(error, text))
+        }
+        Some(ReflectorError::Watch(error)) => match error {
+            RequestError::Status { status, .. } if error.is_expired() => {
+                Error::WatchError(with_message(status, text))
+            }
+            RequestError::Status { .. }
+            | RequestError::Unreachable(_)
+            | RequestError::Invalid(_) => Error::WatchStartFailed(request_error(error, text)),
+            _ => Error::WatchFailed(request_error(error, text)),
+        },
+        _ => Error::WatchFailed(kube::Error::Service(text.into())),
+    }
 }
 
-impl Error {
-    /// Converts an error of the informer of `resource`.
-    pub(super) fn of(resource: &str, error: &InformerError<'_>) -> Self {
-        let message = format!("{resource}: {error}");
-        let status = |request: &RequestError| match request {
-            RequestError::Status { status, .. } => Some(status.clone()),
-            _ => None,
+fn request_error(error: &RequestError, text: String) -> kube::Error {
+    match error {
+        RequestError::Status { status, .. } => kube::Error::Api(with_message(status, text)),
+        _ => kube::Error::Service(text.into()),
+    }
+}
+
+fn with_message(status: &Status, message: String) -> Box<Status> {
+    Box::new(Status { message, ..status.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use deltafifo::error_chain;
+    use kube::core::Status;
+
+    use super::{Error, error_of};
+    use crate::ReflectorError;
+    use crate::lister_watcher::RequestError;
+    use crate::shared_informer::InformerError;
+
+    fn converted(error: &ReflectorError) -> Error {
+        error_of("pods.v1", &InformerError::Reflector(error), "; the note")
+    }
+
+    fn refusal(code: u16, reason: &str) -> RequestError {
+        let status = Box::new(Status::failure("the server's words", reason).with_code(code));
+        RequestError::Status { status, retry_after: None }
+    }
+
+    #[test]
+    fn status_of_the_server_is_in_kubes_variant_with_the_whole_text() {
+        let errors = [
+            ReflectorError::List(refusal(403, "Forbidden")),
+            ReflectorError::FinalList(refusal(404, "NotFound")),
+            ReflectorError::Watch(refusal(500, "InternalError")),
+            ReflectorError::Watch(refusal(410, "Expired")),
+        ];
+        for error in errors {
+            let kubes = converted(&error);
+            let text = error_chain(&kubes);
+            let (code, reason) = match &kubes {
+                Error::InitialListFailed(kube::Error::Api(status))
+                | Error::WatchStartFailed(kube::Error::Api(status)) => {
+                    assert_ne!(status.code, 410);
+                    (status.code.to_string(), &status.reason)
+                }
+                Error::WatchError(status) => {
+                    assert_eq!(status.code, 410);
+                    (status.code.to_string(), &status.reason)
+                }
+                other => panic!("{other}"),
+            };
+            let whole = error_chain(&error);
+            for part in ["pods.v1", &code, reason, "the server's words", &whole, "; the note"] {
+                assert!(text.contains(part), "no {part:?} in {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn failure_without_a_status_is_in_kubes_variant_with_the_whole_text() {
+        let lost = || RequestError::Broken("connection reset".into());
+        let undecodable = ReflectorError::Decode {
+            key: "shop/web".to_owned(),
+            version: "7".to_owned(),
+            source: "missing field `spec`".into(),
         };
-        match error.reflector() {
-            Some(ReflectorError::List(error) | ReflectorError::FinalList(error)) => {
-                Self::InitialListFailed { status: status(error), message }
+        let is_list =
+            |error: &_| matches!(error, Error::InitialListFailed(kube::Error::Service(_)));
+        let is_start =
+            |error: &_| matches!(error, Error::WatchStartFailed(kube::Error::Service(_)));
+        let is_watch = |error: &_| matches!(error, Error::WatchFailed(kube::Error::Service(_)));
+        let errors: [(_, &dyn Fn(&Error) -> bool); 5] = [
+            (ReflectorError::List(lost()), &is_list),
+            (ReflectorError::List(RequestError::without_version("a list")), &is_list),
+            (ReflectorError::Watch(RequestError::Unreachable("refused".into())), &is_start),
+            (ReflectorError::Watch(lost()), &is_watch),
+            (undecodable, &is_watch),
+        ];
+        for (error, is_expected) in errors {
+            let kubes = converted(&error);
+            assert!(is_expected(&kubes), "{kubes:?}");
+            let text = error_chain(&kubes);
+            for part in ["pods.v1: ", &error_chain(&error), "; the note"] {
+                assert!(text.contains(part), "no {part:?} in {text}");
             }
-            Some(ReflectorError::Watch(error)) => {
-                Self::WatchFailed { status: status(error), message }
-            }
-            _ => Self::NotTaken { message },
         }
-    }
-
-    /// Appends to the message that the kind is that of an optional relation, without which the
-    /// controller runs, and logs the error as a warning.
-    pub(super) fn log_optional(mut self) -> Self {
-        if let Self::InitialListFailed { message, .. } | Self::WatchFailed { message, .. } =
-            &mut self
-        {
-            message.push_str(
-                "; the kind is optional, so the controller runs without it until it exists",
-            );
-        }
-        tracing::warn!("{self}");
-        self
-    }
-
-    /// Logs an error that occurred while the controller was waiting for first lists. If a list or
-    /// watch failed, the error may be the reason for the wait, and the message says so. An object
-    /// that cannot be decoded does not delay the other objects.
-    pub(super) fn log_before_first_lists(mut self) -> Self {
-        if let Self::InitialListFailed { message, .. } | Self::WatchFailed { message, .. } =
-            &mut self
-        {
-            message
-                .push_str("; nothing is reconciled until everything that the controller watches has been listed once");
-        }
-        tracing::warn!("{self}");
-        self
     }
 }

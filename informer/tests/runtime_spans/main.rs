@@ -12,14 +12,13 @@ use std::fmt::{Debug, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(feature = "compact")]
-use deltafifo_informer::runtime::Controller;
 use deltafifo_informer::runtime::controller::Action;
 use deltafifo_informer::runtime::reflector::ObjectRef;
-use deltafifo_informer::runtime::watcher;
-use deltafifo_testkit::Resource;
+use deltafifo_informer::runtime::{Controller, watcher};
+use deltafifo_informer::{KubeListerWatcher, SharedInformer};
+use deltafifo_testkit::{ApiServer, Fault, Resource, status};
 use futures_util::{Stream, StreamExt};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::Api;
 use parking_lot::Mutex;
 use tokio::task::yield_now;
@@ -31,10 +30,10 @@ use tracing::{Event, Instrument, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Scope};
 
-use rig::{Failed, controller, map, pod, poll, poll_with, server};
+use rig::{Failed, controller, map, maps, missing, pod, poll, poll_idle, poll_with, server};
 
-/// A record of the spans around each event of this file, outermost first, and of the errors that
-/// the informer logs.
+/// A record of the spans around each event of this file, outermost first, and of the errors and
+/// warnings that the informer logs.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -74,7 +73,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Log {
                 .filter_map(|span| span.extensions().get::<Shown>().map(|shown| shown.0.clone()));
             let shown: Vec<_> = shown.collect();
             self.0.lock().push(shown.join(" > "));
-        } else if *event.metadata().level() == Level::ERROR {
+        } else if *event.metadata().level() <= Level::WARN {
             let mut shown = Shown(String::new());
             event.record(&mut shown);
             self.0.lock().push(shown.0);
@@ -181,6 +180,93 @@ async fn trigger_streams_run_in_the_span_that_polls_the_controller() {
     let stream = controller.run(reconcile, |_, _, _| Action::await_change(), Arc::new(()));
     poll_in_a_span(stream).await;
     assert_eq!(log.take(), ["mine"]);
+}
+
+/// Fails every request for pods with this status.
+fn refuse_pods(server: &ApiServer, status: kube::core::Status) {
+    let fault = Fault::status(status).times(usize::MAX);
+    server.fault(fault.when(|request| request.plural() == Some("pods")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_in_the_stream_are_not_logged() {
+    let (log, _listens) = Log::listening();
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let pods = Api::<Pod>::all(server.client());
+    let controller = controller(&server).owns(pods, watcher::Config::default());
+    let reconcile = |map: Arc<ConfigMap>, _| async move {
+        assert_ne!(rig::value(&map), "3", "the reconciler");
+        Err(Failed("no room"))
+    };
+    let mut polled = poll(controller, reconcile);
+    assert!(polled.next().await.contains("no room"));
+    server.wait_for_watchers(2).await;
+    server.apply(map("a", "3")).unwrap();
+    assert!(polled.next().await.contains("panicked"));
+    refuse_pods(&server, status::internal_error("not now"));
+    missing(&server, || ());
+    let mut errors = Vec::new();
+    while errors.len() < 10 {
+        errors.extend(Some(polled.next().await).filter(|error| error.contains("pods.v1")));
+    }
+    assert!(errors.iter().any(|error| error.contains("410")), "{errors:?}");
+    assert!(errors.iter().any(|error| error.contains("500")), "{errors:?}");
+    assert_eq!(log.take(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_failure_of_each_list_that_reconciles_wait_for_is_logged() {
+    let (log, _listens) = Log::listening();
+    let server = ApiServer::builder().resource(Resource::config_maps()).build();
+    let config = watcher::Config::default;
+    let controller = Controller::new(maps(&server), config())
+        .owns(Api::<Pod>::all(server.client()), config())
+        .owns(Api::<Node>::all(server.client()), config());
+    let mut polled = poll_idle(controller);
+    let mut errors = Vec::new();
+    while errors.len() < 20 {
+        errors.push(polled.next().await);
+    }
+    for error in &errors {
+        assert!(error.contains("nothing is reconciled"), "{error}");
+    }
+    let mut logged = log.take();
+    logged.sort();
+    let [nodes, pods] = &logged[..] else { panic!("{logged:?}") };
+    for (line, resource) in [(nodes, "nodes.v1: "), (pods, "pods.v1: ")] {
+        for part in [resource, "404 NotFound", "CRD", "nothing is reconciled"] {
+            assert!(line.contains(part), "no {part:?} in {line}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn absence_of_an_optional_kind_is_not_logged() {
+    let (log, _listens) = Log::listening();
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    refuse_pods(&server, status::forbidden(&Resource::pods()));
+    let pods = Api::<Pod>::all(server.client());
+    let controller = controller(&server).owns(pods, watcher::Config::default()).optional();
+    let mut polled = poll_idle(controller);
+    let items = polled.sorted(2).await;
+    assert!(items[0] == "a" && items[1].contains("403"), "{items:?}");
+    assert_eq!(log.take(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn informers_without_a_first_list_are_logged_once() {
+    let (log, _listens) = Log::listening();
+    let server = server();
+    let pods = KubeListerWatcher::new::<Pod>(server.client(), &(), None);
+    let pods = SharedInformer::<Pod>::builder(pods).build().unwrap();
+    let mut polled = poll_idle(controller(&server).owns_informer(&pods));
+    for _ in 0..3 {
+        assert!(polled.next().await.contains("pods.v1"));
+    }
+    let logged = log.take();
+    assert!(matches!(&logged[..], [line] if line.contains("pods.v1")), "{logged:?}");
 }
 
 /// A spec whose decoding is logged.

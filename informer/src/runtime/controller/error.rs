@@ -7,6 +7,12 @@ use kube::runtime::reflector::ObjectRef;
 /// An error item of a controller's stream (kube's `Error`). Only [`RunnerError::Stopped`],
 /// [`RunnerError::NotCompact`], [`RunnerError::LedAndSharded`], [`RunnerError::NotListable`],
 /// [`RunnerError::NotSharded`] and [`RunnerError::NotNamespaced`] end the stream.
+///
+/// The controller does not log the errors that its stream yields, so a program that logs them has
+/// each in its log once. The exceptions are errors because of which nothing is reconciled, since a
+/// program may ignore the errors of its stream: an error that ends the stream, the first failed
+/// list or watch of each informer that reconciles wait for, and the first
+/// [`RunnerError::NotSynced`] that names these informers.
 #[derive(Debug, thiserror::Error)]
 pub enum Error<ReconcilerErr: 'static, QueueErr: 'static> {
     /// The object was not found because the controller is built over an informer with [custom
@@ -49,9 +55,9 @@ pub enum RunnerError {
     ///
     /// For an informer that is not running, this error is yielded 5 seconds after the stream was
     /// first polled, and every minute after that. For a running informer, it is yielded every
-    /// minute, but only if reconciles wait for that informer. It is also logged as a warning. The
-    /// informers that the controller owns are not included: their errors are yielded as
-    /// [`QueueError`](Error::QueueError).
+    /// minute, but only if reconciles wait for that informer. It is also logged, as a warning, when
+    /// it names other informers than before. The informers that the controller owns are not
+    /// included: their errors are yielded as [`QueueError`](Error::QueueError).
     #[error(
         "{} until these informers have their first list: {}",
         if *blocks_reconciles { "nothing is reconciled" } else { "objects are missing and trigger no reconciles" },

@@ -23,7 +23,6 @@ use tokio::time::{sleep, timeout};
 
 use super::error::RunnerError;
 use super::permitted::Sharding;
-use super::source::Failure;
 use super::start::Terms;
 use super::stored::for_each_stored;
 use crate::ReflectorError;
@@ -51,7 +50,7 @@ const LIST_AGAIN: Duration = Duration::from_secs(10);
 /// The informers of a controller that takes part in a group.
 pub(super) struct Fills {
     sharding: Sharding,
-    errors: mpsc::Sender<Failure>,
+    errors: mpsc::Sender<watcher::Error>,
     informers: Vec<(Terms, Arc<dyn Fill>)>,
     /// The title of the informer of the main objects.
     main: String,
@@ -71,7 +70,7 @@ trait Fill: Send + Sync {
 }
 
 impl Fills {
-    pub(super) fn new(sharding: Sharding, errors: mpsc::Sender<Failure>) -> Self {
+    pub(super) fn new(sharding: Sharding, errors: mpsc::Sender<watcher::Error>) -> Self {
         Self { sharding, errors, informers: Vec::new(), main: String::new() }
     }
 
@@ -189,7 +188,7 @@ struct InformerFill<K: Send + Sync + 'static, M: Meta<K>> {
     availability: watch::Receiver<Availability>,
     terms: Terms,
     sharding: Sharding,
-    errors: mpsc::Sender<Failure>,
+    errors: mpsc::Sender<watcher::Error>,
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Fill for InformerFill<K, M> {
@@ -374,9 +373,13 @@ impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
 
     fn report(&self, error: RequestError) {
         let error = ReflectorError::List(error);
-        let error = watcher::Error::of(&self.title, &InformerError::Reflector(&error));
-        if let Err(unsent) = self.errors.try_send(Failure { error, is_absence: false }) {
-            let error = unsent.into_inner().error;
+        let error = watcher::error_of(
+            &self.title,
+            &InformerError::Reflector(&error),
+            "; work on the shards that this list is for begins once it succeeds",
+        );
+        if let Err(unsent) = self.errors.try_send(error) {
+            let error = unsent.into_inner();
             tracing::warn!(%error, "list before the start of work on shards failed; it is repeated");
         }
     }

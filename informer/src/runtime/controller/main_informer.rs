@@ -6,7 +6,7 @@ use deltafifo::{Labels, Meta};
 use tokio::sync::mpsc;
 
 use super::error::RunnerError;
-use super::source::{Failure, OwnedInformer, as_configured};
+use super::source::{OwnedInformer, as_configured};
 use crate::KubeMeta;
 use crate::lister_watcher::{KubeListerWatcher, ListerWatcher};
 use crate::reflector::Decodable;
@@ -45,7 +45,7 @@ where
 {
     /// Returns the store of the informer, which is built first if necessary and then sends its
     /// errors to `errors`.
-    pub(super) fn store(&self, errors: &mpsc::Sender<Failure>) -> Store<F> {
+    pub(super) fn store(&self, errors: &mpsc::Sender<watcher::Error>) -> Store<F> {
         match self {
             Self::Shared(informer) => Store::of(informer),
             Self::Own { listing, built } => {
@@ -63,7 +63,7 @@ where
     #[cfg_attr(not(feature = "compact"), allow(clippy::unnecessary_wraps))]
     pub(super) fn into_parts(
         self,
-        errors: &mpsc::Sender<Failure>,
+        errors: &mpsc::Sender<watcher::Error>,
     ) -> Result<(SharedInformer<F>, Option<OwnedInformer<F>>), RunnerError> {
         match self {
             Self::Shared(informer) => Ok((informer, None)),
@@ -89,7 +89,7 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    fn build<K: Decodable>(&self, errors: &mpsc::Sender<Failure>) -> OwnedInformer<K>
+    fn build<K: Decodable>(&self, errors: &mpsc::Sender<watcher::Error>) -> OwnedInformer<K>
     where
         KubeMeta: Meta<K>,
     {

@@ -34,7 +34,7 @@
 //! | a reconciler that panics | panics the controller | yields [`RunnerError::Panicked`], and the object is retried |
 //! | [predicates](crate::runtime::predicates) | see only the new state, and can hide deletions | see both states, and cannot hide deletions |
 //! | several controllers over one watch | unstable streams without deletions | [`from_informer`](Controller::from_informer), [`owns_informer`](Controller::owns_informer), [`watches_informer`](Controller::watches_informer) |
-//! | reconciles begin | after the first list of the main objects | after the first list of everything that the controller watches. While a list is missing, for example of a kind that the server does not have, errors name it and say that nothing is reconciled; they are logged too. Use [`optional`](Controller::optional) for a kind that may be missing, and [`Config::wait_for_related`] for kube's behaviour |
+//! | reconciles begin | after the first list of the main objects | after the first list of everything that the controller watches. While a list is missing, for example of a kind that the server does not have, errors name it and say that nothing is reconciled; the first of them is logged, too. Use [`optional`](Controller::optional) for a kind that may be missing, and [`Config::wait_for_related`] for kube's behaviour |
 //! | duration of a watch | 290 s | 5 to 10 minutes, at random. With a `timeout`, between half of it and all of it |
 //! | a relist | like the first list | at least as new as the stored state, without pages |
 //!
@@ -104,7 +104,7 @@ use permitted::{Announcement, Sharding};
 use run::DecodeErrorPolicy;
 use schedule::Retry;
 pub use source::Source;
-use source::{Failure, UpdateFilter, of_api};
+use source::{UpdateFilter, of_api};
 use start::{Relation, StartTrigger};
 use term::Term;
 
@@ -178,8 +178,8 @@ where
     announcement: Option<Announcement>,
     graceful: Vec<BoxFuture<'static, ()>>,
     forceful: Vec<BoxFuture<'static, ()>>,
-    errors: mpsc::Sender<Failure>,
-    error_receiver: mpsc::Receiver<Failure>,
+    errors: mpsc::Sender<watcher::Error>,
+    error_receiver: mpsc::Receiver<watcher::Error>,
 }
 
 impl<K> Controller<K>

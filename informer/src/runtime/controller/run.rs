@@ -26,7 +26,7 @@ use super::metrics::Metrics;
 use super::permitted::{Permit, Sharding, admit, in_permit, in_turn, with_permit};
 use super::relations::request_all_on;
 use super::schedule::Schedule;
-use super::source::{Failure, InformerOwner, listen, triggering_states};
+use super::source::{InformerOwner, listen, triggering_states};
 use super::start::{Relation, Started, Terms};
 use super::term::Term;
 use super::work::{Done, Ended, ItemWithWork, Outcome, Work, drop_in_task};
@@ -126,7 +126,7 @@ struct ControllerRun<F: Form, E: Send + 'static> {
     /// The group whose shards the controller reconciles, or `None` if it reconciles all objects.
     sharding: Option<Sharding>,
     forceful: FuturesUnordered<BoxFuture<'static, ()>>,
-    errors: mpsc::Receiver<Failure>,
+    errors: mpsc::Receiver<watcher::Error>,
 }
 
 impl<F, E> ControllerRun<F, E>
@@ -263,12 +263,7 @@ where
                     // in `Compact::decode`, so this panic comes from a drop.
                     Err(error) => resume_panic(error),
                 },
-                Some(Failure { error, is_absence }) = self.errors.recv(), if !self.is_shut_down => {
-                    let error = match &self.syncing {
-                        _ if is_absence => error.log_optional(),
-                        Some(_) => error.log_before_first_lists(),
-                        None => error,
-                    };
+                Some(error) = self.errors.recv(), if !self.is_shut_down => {
                     return StreamStep::Failed(Error::QueueError(error));
                 }
                 Some(ended) = self.started.tasks.join_next(), if !self.is_shut_down => {

@@ -13,12 +13,12 @@ use super::error::RunnerError;
 use super::fill::Fills;
 use super::key::StoreKey;
 use super::schedule::{MOVED, Schedule};
-use super::source::Failure;
 use super::start::Started;
 use super::stored::for_each_stored;
 use crate::KubeMeta;
 use crate::SharedInformer;
 use crate::runtime::form::Form;
+use crate::runtime::watcher;
 use crate::sharding::{ObjectId, Participant, Permit, ShardBy, ShardGroup, ShardSet};
 
 impl<F: Form> Controller<F>
@@ -147,7 +147,7 @@ impl Sharding {
     }
 
     /// Returns the informers of a controller, none so far.
-    pub(super) fn fills(&self, errors: &mpsc::Sender<Failure>) -> Fills {
+    pub(super) fn fills(&self, errors: &mpsc::Sender<watcher::Error>) -> Fills {
         Fills::new(self.clone(), errors.clone())
     }
 

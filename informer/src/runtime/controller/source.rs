@@ -23,8 +23,8 @@ use crate::runtime::form::{Form, Part};
 use crate::runtime::predicates::{affects_deletion, part_of};
 use crate::runtime::watcher;
 use crate::shared_informer::{
-    Availability, Buffer, HandlerOptions, Notification, Registration, SharedInformer,
-    SharedInformerBuilder,
+    Availability, Buffer, HandlerOptions, InformerError, Notification, Registration,
+    SharedInformer, SharedInformerBuilder,
 };
 use crate::util::sleep::with_catching_waker;
 
@@ -154,13 +154,6 @@ impl<K: Send + Sync + 'static> Drop for DetachOnDrop<K> {
     }
 }
 
-/// An error of an informer that the controller owns, on its way to the stream.
-pub(super) struct Failure {
-    pub(super) error: watcher::Error,
-    /// Whether the error says that the kind of an optional relation is missing.
-    pub(super) is_absence: bool,
-}
-
 /// The owner of an informer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum InformerOwner {
@@ -247,48 +240,91 @@ fn stopped(informer: &str) -> RunnerError {
 /// An informer that a controller owns. It is closed on drop.
 pub(super) struct OwnedInformer<K: Send + Sync + 'static, M: Meta<K> = KubeMeta> {
     informer: SharedInformer<K, M>,
-    absence: Arc<Absence>,
+    first_list: Arc<FirstList>,
 }
 
-/// The state of a relation whose kind may be missing: whether errors of a missing kind are
-/// expected, and whether one has been yielded.
+/// The part of an informer's first list in a controller, for the errors before that list. Each flag
+/// is used on its own and orders no other memory, so relaxed accesses are enough.
 #[derive(Default)]
-struct Absence {
+struct FirstList {
+    /// Whether reconciles wait for the list.
+    awaited: AtomicBool,
     /// Whether the relation is optional and has not been listed yet.
-    is_expected: AtomicBool,
-    is_reported: AtomicBool,
+    optional: AtomicBool,
+    /// Whether an error that says that the optional kind is missing has been yielded.
+    absence_reported: AtomicBool,
+    /// Whether an error because of which reconciles wait has been logged.
+    wait_logged: AtomicBool,
 }
+
+impl FirstList {
+    /// Sets the terms of an informer that starts to run.
+    fn begin(&self, terms: Terms) {
+        self.awaited.store(terms.is_awaited, Ordering::Relaxed);
+        self.optional.store(terms.is_optional, Ordering::Relaxed);
+    }
+
+    fn arrived(&self) {
+        self.awaited.store(false, Ordering::Relaxed);
+        self.optional.store(false, Ordering::Relaxed);
+    }
+
+    /// Returns the error that the stream yields, or `None` if it has yielded one like it.
+    ///
+    /// An error that the stream yields is not logged, with one exception: the first error of each
+    /// informer because of which nothing is reconciled. A program that ignores the errors of the
+    /// stream would otherwise do nothing, without a trace.
+    fn convert(&self, resource: &str, error: &InformerError<'_>) -> Option<watcher::Error> {
+        let reflector = error.reflector();
+        let is_refused = reflector.is_some_and(ReflectorError::is_unavailable);
+        if is_refused && self.optional.load(Ordering::Relaxed) {
+            if self.absence_reported.swap(true, Ordering::Relaxed) {
+                tracing::debug!(resource, %error, "optional kind is still not available");
+                return None;
+            }
+            return Some(watcher::error_of(resource, error, RUNS_WITHOUT));
+        }
+        if !reflector.is_some_and(ReflectorError::is_of_a_request)
+            || !self.awaited.load(Ordering::Relaxed)
+        {
+            return Some(watcher::error_of(resource, error, ""));
+        }
+        if !self.wait_logged.swap(true, Ordering::Relaxed) {
+            tracing::warn!("{resource}: {error}{NOTHING_IS_RECONCILED}");
+        }
+        Some(watcher::error_of(resource, error, NOTHING_IS_RECONCILED))
+    }
+}
+
+/// The end of an error of a missing optional kind.
+const RUNS_WITHOUT: &str =
+    "; the kind is optional, so the controller runs without it until it exists";
+/// The end of an error because of which nothing is reconciled.
+const NOTHING_IS_RECONCILED: &str =
+    "; nothing is reconciled until everything that the controller watches has been listed once";
 
 impl<K: Send + Sync + 'static, M: Meta<K>> OwnedInformer<K, M> {
     pub(super) fn build(
         resource: String,
         builder: SharedInformerBuilder<K, M>,
-        errors: &mpsc::Sender<Failure>,
+        errors: &mpsc::Sender<watcher::Error>,
     ) -> Self {
         let errors = errors.clone();
-        let absence = Arc::new(Absence::default());
+        let first_list = Arc::new(FirstList::default());
         let builder = builder.on_error({
-            let absence = Arc::clone(&absence);
+            let first_list = Arc::clone(&first_list);
             move |error| {
-                // Relaxed is enough for both: each flag is used on its own and orders no other
-                // memory.
-                let is_absence = absence.is_expected.load(Ordering::Relaxed)
-                    && error.reflector().is_some_and(ReflectorError::is_unavailable);
-                if is_absence && absence.is_reported.swap(true, Ordering::Relaxed) {
-                    tracing::debug!(resource, %error, "optional kind is still not available");
-                    return;
-                }
-                let failure = Failure { error: watcher::Error::of(&resource, error), is_absence };
+                let Some(converted) = first_list.convert(&resource, error) else { return };
                 // If the controller is not polled, the channel is full; log the error instead of
                 // buffering it.
-                if errors.try_send(failure).is_err() {
+                if errors.try_send(converted).is_err() {
                     tracing::warn!(%error, "list, watch or object failed; the controller continues");
                 }
             }
         });
         Self {
             informer: builder.build().expect("a builder without user indexes always builds"),
-            absence,
+            first_list,
         }
     }
 
@@ -298,11 +334,11 @@ impl<K: Send + Sync + 'static, M: Meta<K>> OwnedInformer<K, M> {
 
     /// Runs the informer in a task until the controller ends.
     pub(super) fn run(self, started: &mut Started, terms: Terms) {
-        self.absence.is_expected.store(terms.is_optional, Ordering::Relaxed);
+        self.first_list.begin(terms);
         let run = async move {
             let synced = async {
                 if self.informer.wait_for_sync().await.is_ok() {
-                    self.absence.is_expected.store(false, Ordering::Relaxed);
+                    self.first_list.arrived();
                 }
             };
             // `run` returns an error only if it is called twice; `self` is consumed here.

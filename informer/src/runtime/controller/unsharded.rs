@@ -9,8 +9,8 @@ use futures_util::future::Pending;
 use tokio::sync::{Notify, mpsc};
 
 use super::RunnerError;
-use super::source::Failure;
 use super::start::{Started, Terms};
+use crate::runtime::watcher;
 use crate::shared_informer::{Registration, SharedInformer};
 
 pub(super) type Announcement = Infallible;
@@ -57,7 +57,7 @@ impl Sharding {
         match *self {}
     }
 
-    pub(super) fn fills(&self, _: &mpsc::Sender<Failure>) -> Fills {
+    pub(super) fn fills(&self, _: &mpsc::Sender<watcher::Error>) -> Fills {
         match *self {}
     }
 

@@ -42,9 +42,11 @@ impl fmt::Display for SharedSource {
 }
 
 /// The shared informers that a controller still waits for. The errors that name them are yielded
-/// and logged periodically.
+/// periodically, and logged when they name other informers than the error before.
 pub(super) struct Unsynced {
     sources: Vec<SharedSource>,
+    /// The informers that the last error named.
+    named: Vec<String>,
     began: Instant,
     next: Instant,
 }
@@ -52,7 +54,7 @@ pub(super) struct Unsynced {
 impl Unsynced {
     pub(super) fn new() -> Self {
         let began = Instant::now();
-        Self { sources: Vec::new(), began, next: began + FIRST_REPORT }
+        Self { sources: Vec::new(), named: Vec::new(), began, next: began + FIRST_REPORT }
     }
 
     /// Adds a shared informer and the controller's handler on it.
@@ -71,7 +73,7 @@ impl Unsynced {
         self.sources.push(SharedSource { title, is_awaited, was_run, is_settled });
     }
 
-    /// Waits until an error is due, logs it and returns it. Cancel safe.
+    /// Waits until an error is due, and returns it. Cancel safe.
     pub(super) async fn report(&mut self) -> RunnerError {
         loop {
             self.sources.retain(|source| !(source.is_settled)());
@@ -88,11 +90,16 @@ impl Unsynced {
             let late: Vec<_> = self.sources.iter().filter(is_late).collect();
             let blocks_reconciles = late.iter().any(|source| source.is_awaited);
             let informers: Vec<_> = late.iter().map(ToString::to_string).collect();
-            if !informers.is_empty() {
-                let report = RunnerError::NotSynced { informers, blocks_reconciles };
-                tracing::warn!("{report}");
-                return report;
+            if informers.is_empty() {
+                continue;
             }
+            let is_logged = informers == self.named;
+            self.named.clone_from(&informers);
+            let report = RunnerError::NotSynced { informers, blocks_reconciles };
+            if !is_logged {
+                tracing::warn!("{report}");
+            }
+            return report;
         }
     }
 }

@@ -2,8 +2,24 @@
 
 use std::time::Duration;
 
+use kube::runtime::controller as kubes;
+
 /// The time of an object's next reconcile, unless something triggers one earlier (kube's `Action`,
-/// whose field is private).
+/// whose field cannot be read).
+///
+/// Code that takes kube's `Action`, such as a function that reports results, gets it by `into`. The
+/// reverse is impossible:
+///
+/// ```
+/// use deltafifo_informer::runtime::controller::Action;
+/// use std::time::Duration;
+///
+/// let action = Action::requeue(Duration::from_secs(5));
+/// assert_eq!(action.requeue_after(), Some(Duration::from_secs(5)));
+///
+/// let kubes: kube::runtime::controller::Action = action.into();
+/// assert_eq!(kubes, kube::runtime::controller::Action::requeue(Duration::from_secs(5)));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Action {
     pub(super) requeue_after: Option<Duration>,
@@ -23,5 +39,18 @@ impl Action {
     #[must_use]
     pub const fn await_change() -> Self {
         Self { requeue_after: None }
+    }
+
+    /// Returns the time after which the object is reconciled again, or `None` if only a trigger
+    /// reconciles it.
+    #[must_use]
+    pub const fn requeue_after(&self) -> Option<Duration> {
+        self.requeue_after
+    }
+}
+
+impl From<Action> for kubes::Action {
+    fn from(action: Action) -> Self {
+        action.requeue_after.map_or_else(Self::await_change, Self::requeue)
     }
 }

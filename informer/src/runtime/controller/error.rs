@@ -2,7 +2,10 @@
 
 use deltafifo::BoxError;
 use kube::api::DynamicObject;
+use kube::runtime::controller as kubes;
 use kube::runtime::reflector::ObjectRef;
+
+use crate::runtime::watcher;
 
 /// An error item of a controller's stream (kube's `Error`). Only [`RunnerError::Stopped`],
 /// [`RunnerError::NotCompact`], [`RunnerError::LedAndSharded`], [`RunnerError::NotListable`],
@@ -37,6 +40,42 @@ pub enum Error<ReconcilerErr: 'static, QueueErr: 'static> {
     /// An error of the controller itself.
     #[error(transparent)]
     RunnerError(#[from] RunnerError),
+}
+
+impl<E> From<Error<E, watcher::Error>> for kubes::Error<E, watcher::Error> {
+    /// Converts an error for code that takes kube's. kube's `RunnerError` cannot be constructed, so
+    /// a [`RunnerError`] becomes a `QueueError` that has it among its sources.
+    ///
+    /// ```
+    /// use deltafifo_informer::runtime::controller::{Action, Error};
+    /// use deltafifo_informer::runtime::{reflector::ObjectRef, watcher};
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # type Failure = std::io::Error;
+    ///
+    /// /// A function of a library.
+    /// fn report(
+    ///     reconciled: &Result<
+    ///         (ObjectRef<ConfigMap>, kube::runtime::controller::Action),
+    ///         kube::runtime::controller::Error<Failure, watcher::Error>,
+    ///     >,
+    /// ) {
+    ///     # let _ = reconciled;
+    /// }
+    ///
+    /// fn on_item(item: Result<(ObjectRef<ConfigMap>, Action), Error<Failure, watcher::Error>>) {
+    ///     report(&item.map(|(object, action)| (object, action.into())).map_err(Into::into));
+    /// }
+    /// ```
+    fn from(error: Error<E, watcher::Error>) -> Self {
+        match error {
+            Error::ObjectNotFound(object) => Self::ObjectNotFound(object),
+            Error::ReconcilerFailed(error, object) => Self::ReconcilerFailed(error, object),
+            Error::QueueError(error) => Self::QueueError(error),
+            Error::RunnerError(error) => {
+                Self::QueueError(watcher::Error::WatchFailed(kube::Error::Service(error.into())))
+            }
+        }
+    }
 }
 
 /// An error of the controller itself.
@@ -136,4 +175,48 @@ pub enum RunnerError {
         /// The title of the informer.
         informer: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use deltafifo::error_chain;
+    use kube::api::{ApiResource, DynamicObject};
+    use kube::runtime::controller as kubes;
+    use kube::runtime::reflector::ObjectRef;
+
+    use super::{Error, RunnerError};
+    use crate::runtime::watcher;
+
+    type Kubes = kubes::Error<io::Error, watcher::Error>;
+
+    fn object() -> Box<ObjectRef<DynamicObject>> {
+        let types = ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&());
+        Box::new(ObjectRef::new_with("a", types).within("shop"))
+    }
+
+    #[test]
+    fn errors_become_kubes_variant_of_the_same_name() {
+        let failed = || io::Error::other("no room");
+        let error = Kubes::from(Error::ReconcilerFailed(failed(), object()));
+        assert!(matches!(&error, Kubes::ReconcilerFailed(_, of) if of.name == "a"), "{error}");
+        let error = Kubes::from(Error::ObjectNotFound(object()));
+        assert!(matches!(&error, Kubes::ObjectNotFound(of) if of.name == "a"), "{error}");
+        let error = Kubes::from(Error::QueueError(watcher::Error::NoResourceVersion));
+        assert!(matches!(error, Kubes::QueueError(watcher::Error::NoResourceVersion)), "{error}");
+    }
+
+    #[test]
+    fn error_of_the_controller_is_a_source_of_kubes_error() {
+        let panicked = RunnerError::Panicked { object: object(), message: "oh".to_owned() };
+        let text = panicked.to_string();
+        let error = Kubes::from(Error::RunnerError(panicked));
+        assert!(error_chain(&error).contains(&text), "{error}");
+        let Kubes::QueueError(watcher::Error::WatchFailed(kube::Error::Service(source))) = error
+        else {
+            panic!("{error}")
+        };
+        assert!(matches!(source.downcast_ref(), Some(RunnerError::Panicked { .. })), "{source}");
+    }
 }

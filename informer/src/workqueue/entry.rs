@@ -28,6 +28,14 @@ enum EntryState {
     Again,
 }
 
+/// The options of an add that the item has.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Requested {
+    pub(super) priority: i32,
+    #[cfg_attr(not(feature = "runtime"), allow(dead_code))]
+    pub(super) tag: u8,
+}
+
 /// The entry of a key.
 pub(super) struct Entry<K> {
     pub(super) key: K,
@@ -35,6 +43,8 @@ pub(super) struct Entry<K> {
     state: EntryState,
     /// The priority of the requested processing, if the key is dirty or waits.
     priority: i32,
+    /// The tag of the add that decides when the key is taken.
+    tag: u8,
     /// The time at which the key became dirty, for metrics.
     since: Option<Instant>,
     /// The delay that the key waits for. A key that waits is not dirty.
@@ -82,6 +92,7 @@ impl<K> Entry<K> {
             hash,
             state: EntryState::Idle,
             priority: 0,
+            tag: 0,
             since: None,
             waits: None,
             limited: false,
@@ -104,15 +115,15 @@ impl<K> Entry<K> {
         self.limited = limited;
     }
 
-    /// Raises the key to `priority`, unless its priority is at least that. A key that is neither
-    /// dirty nor waiting has no priority, and always gets this one.
-    pub(super) fn raise(&mut self, place: EntryPlace, priority: i32, schedule: &QueueState) {
-        if self.is_asked_for() && priority <= self.priority {
+    /// Raises the key to the priority of `to`, unless its priority is at least that. A key that is
+    /// neither dirty nor waiting has no priority, and always gets this one.
+    pub(super) fn raise(&mut self, place: EntryPlace, to: Requested, schedule: &QueueState) {
+        if self.is_asked_for() && to.priority <= self.priority {
             return;
         }
-        self.priority = priority;
+        (self.priority, self.tag) = (to.priority, to.tag);
         if let EntryState::Queued(number) = self.state {
-            schedule.line.lock().raise(number, place, priority);
+            schedule.line.lock().raise(number, place, to.priority);
         }
     }
 
@@ -120,16 +131,19 @@ impl<K> Entry<K> {
     pub(super) fn add(
         &mut self,
         place: EntryPlace,
-        priority: i32,
+        requested: Requested,
         at: Option<Instant>,
         since: Option<Instant>,
         schedule: &QueueState,
     ) -> Added {
-        self.raise(place, priority, schedule);
+        self.raise(place, requested, schedule);
         match (self.state, at) {
             (EntryState::Queued(_) | EntryState::Again, _) => Added::Quietly,
-            (EntryState::Idle | EntryState::Processing, Some(at)) => self.wait(place, at, schedule),
+            (EntryState::Idle | EntryState::Processing, Some(at)) => {
+                self.wait(place, requested.tag, at, schedule)
+            }
             (EntryState::Idle | EntryState::Processing, None) => {
+                self.tag = requested.tag;
                 if let Some(delay) = self.waits.take() {
                     schedule.delays.lock().remove(delay);
                 }
@@ -153,10 +167,11 @@ impl<K> Entry<K> {
         self.make_dirty(place, since, schedule)
     }
 
-    fn wait(&mut self, place: EntryPlace, at: Instant, schedule: &QueueState) -> Added {
+    fn wait(&mut self, place: EntryPlace, tag: u8, at: Instant, schedule: &QueueState) -> Added {
         if self.waits.is_some_and(|delay| delay.at <= at) {
             return Added::Quietly;
         }
+        self.tag = tag;
         let mut delays = schedule.delays.lock();
         if let Some(later) = self.waits {
             delays.remove(later);
@@ -182,11 +197,12 @@ impl<K> Entry<K> {
         }
     }
 
-    /// Marks the key as processing. Returns its priority, and the time at which it became dirty.
-    pub(super) fn take(&mut self) -> (i32, Option<Instant>) {
+    /// Marks the key as processing. Returns the options of the adds before, and the time at which
+    /// it became dirty.
+    pub(super) fn take(&mut self) -> (Requested, Option<Instant>) {
         self.state = EntryState::Processing;
         self.limited = false;
-        (self.priority, self.since)
+        (Requested { priority: self.priority, tag: self.tag }, self.since)
     }
 
     /// Ends the processing of the key.

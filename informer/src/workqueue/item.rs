@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Key;
+use super::entry::Requested;
 use super::shard::EntryPlace;
 use super::shared::SharedQueue;
 
@@ -34,13 +35,13 @@ use super::shared::SharedQueue;
 #[must_use = "if the item is dropped, the processing of its key ends"]
 pub struct Item<K: Key> {
     key: K,
-    priority: i32,
+    requested: Requested,
     claim: Claim<K>,
 }
 
 impl<K: Key> Item<K> {
-    pub(super) fn new(claim: Claim<K>, key: K, priority: i32) -> Self {
-        Self { key, priority, claim }
+    pub(super) fn new(claim: Claim<K>, key: K, requested: Requested) -> Self {
+        Self { key, requested, claim }
     }
 
     /// Returns the key.
@@ -53,7 +54,13 @@ impl<K: Key> Item<K> {
     /// `GetWithPriority`).
     #[must_use]
     pub fn priority(&self) -> i32 {
-        self.priority
+        self.requested.priority
+    }
+
+    /// Returns the [tag](super::AddOptions::tag) of the add that decided when the key was taken.
+    #[cfg(feature = "runtime")]
+    pub(crate) fn tag(&self) -> u8 {
+        self.requested.tag
     }
 
     /// Ends the processing (client-go `Done`). If the key was added since it was taken, it is
@@ -67,7 +74,7 @@ impl<K: Key + fmt::Debug> fmt::Debug for Item<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Item")
             .field("key", &self.key)
-            .field("priority", &self.priority)
+            .field("priority", &self.requested.priority)
             .finish_non_exhaustive()
     }
 }

@@ -17,6 +17,8 @@ pub struct AddOptions {
     pub(super) priority: i32,
     pub(super) after: Option<Duration>,
     pub(super) rate_limited: bool,
+    /// A byte of the caller's, which the item has.
+    pub(super) tag: u8,
 }
 
 impl AddOptions {
@@ -35,6 +37,15 @@ impl AddOptions {
     /// Default: no delay. See also [`rate_limited`](Self::rate_limited).
     pub fn after(mut self, delay: Duration) -> Self {
         self.after = Some(delay);
+        self
+    }
+
+    /// Sets a byte that the item of the processing has. Of several adds, the item has the byte of
+    /// the one that decides when the key is taken: the first, unless a later one ends or shortens
+    /// its wait, or raises its priority.
+    #[cfg(feature = "runtime")]
+    pub(crate) fn tag(mut self, tag: u8) -> Self {
+        self.tag = tag;
         self
     }
 

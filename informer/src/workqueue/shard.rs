@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 use tokio::time::Instant;
 
 use super::delays::Delay;
-use super::entry::{Added, Entry, EntryEnd, QueueState};
+use super::entry::{Added, Entry, EntryEnd, QueueState, Requested};
 use crate::util::slab::Slab;
 
 /// The position of a key's entry, fixed while the entry exists.
@@ -73,17 +73,21 @@ impl<K> Shard<K> {
         }
     }
 
-    /// Marks the key as processing. Returns the key, its priority, and the time at which it became
-    /// dirty.
-    pub(super) fn take(&mut self, slot: u32, now: Option<Instant>) -> (K, i32, Option<Instant>)
+    /// Marks the key as processing. Returns the key, the options of the adds before, and the time
+    /// at which it became dirty.
+    pub(super) fn take(
+        &mut self,
+        slot: u32,
+        now: Option<Instant>,
+    ) -> (K, Requested, Option<Instant>)
     where
         K: Clone,
     {
         self.started.extend(now.map(|now| (slot, now)));
         let entry = &mut self.entries[slot];
-        let (priority, since) = entry.take();
+        let (requested, since) = entry.take();
         // Last: if `clone` panics, the key counts as processing, and the caller's claim ends that.
-        (entry.key.clone(), priority, since)
+        (entry.key.clone(), requested, since)
     }
 
     /// Ends the processing of a key. Returns how the processing ended, the time at which it began,

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::Key;
 use super::delays::Delays;
-use super::entry::{Added, QueueState};
+use super::entry::{Added, QueueState, Requested};
 use super::item::{Claim, Item};
 use super::limiter::RateLimiter;
 use super::line::{KeyOrder, NextKey, QueuePhase};
@@ -68,7 +68,8 @@ impl<K: Key> SharedQueue<K> {
     /// failure. If the key is queued or already backs off, such an add can only raise the key's
     /// priority or, with `after`, shorten its wait.
     pub(super) fn add(&self, key: K, options: AddOptions) {
-        let AddOptions { priority, after, rate_limited } = options;
+        let AddOptions { priority, after, rate_limited, tag } = options;
+        let requested = Requested { priority, tag };
         // A delay of zero with a rate limit counts as no delay. Otherwise it would cancel the
         // limit.
         let mut delay = after.filter(|after| !rate_limited || !after.is_zero());
@@ -95,12 +96,12 @@ impl<K: Key> SharedQueue<K> {
         };
         let (place, entry) = (EntryPlace { shard: number, slot }, shard.entry(slot));
         let added = if rate_limited && delay.is_none() {
-            entry.raise(place, priority, &self.schedule);
+            entry.raise(place, requested, &self.schedule);
             Added::Quietly
         } else {
             let at =
                 delay.filter(|delay| !delay.is_zero()).map(|delay| Instant::now() + delay.min(FAR));
-            entry.add(place, priority, at, since, &self.schedule)
+            entry.add(place, requested, at, since, &self.schedule)
         };
         if fails {
             entry.set_limited(true);
@@ -138,9 +139,9 @@ impl<K: Key> SharedQueue<K> {
         // because the processing has not begun.
         let claim = Claim::new(Arc::clone(self), place);
         let now = self.stamp();
-        let (key, priority, since) = self.shards.lock(place.shard).take(place.slot, now);
+        let (key, requested, since) = self.shards.lock(place.shard).take(place.slot, now);
         self.record(|metrics| metrics.taken(waited(since, now)));
-        NextItem::Item(Item::new(claim, key, priority))
+        NextItem::Item(Item::new(claim, key, requested))
     }
 
     /// Ends the processing of the key whose entry is at `place`.

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::delays::Delays;
-use super::entry::{Added, Entry, QueueState};
+use super::entry::{Added, Entry, QueueState, Requested};
 use super::limiter::default_controller_rate_limiter;
 use super::line::{KeyOrder, NextKey, QueuePhase};
 use super::options::AddOptions;
@@ -57,7 +57,7 @@ fn key_has_at_most_one_delay() {
     let mut entry = Entry::new("key", 0);
     let mut add = |secs: Option<u64>| {
         let at = secs.map(|secs| now + Duration::from_secs(secs));
-        let added = entry.add(PLACE, 0, at, None, &schedule);
+        let added = entry.add(PLACE, Requested::default(), at, None, &schedule);
         (added == Added::WaitsFirst, schedule.delays.lock().len())
     };
     assert_eq!(add(Some(5)), (true, 1));
@@ -72,7 +72,7 @@ fn keys_that_are_done_keep_no_memory() {
     let (schedule, mut shard) = (schedule(), Shard::default());
     for key in 0..100_000_u32 {
         let slot = shard.insert(u64::from(key).wrapping_mul(0x9E37_79B9_7F4A_7C15), key);
-        let added = shard.entry(slot).add(place(slot), 0, None, None, &schedule);
+        let added = shard.entry(slot).add(place(slot), Requested::default(), None, None, &schedule);
         assert!(added == Added::Queued);
     }
     for _ in 0..100_000 {
@@ -96,7 +96,8 @@ fn late_timer_task_ends_no_other_delay() {
     let wait = |shard: &mut Shard<&str>| {
         assert_eq!(shard.insert(0, "key"), PLACE.slot);
         assert!(
-            shard.entry(PLACE.slot).add(PLACE, 0, Some(now), None, &schedule) == Added::WaitsFirst
+            shard.entry(PLACE.slot).add(PLACE, Requested::default(), Some(now), None, &schedule)
+                == Added::WaitsFirst
         );
         schedule.delays.lock().due(now, 1)[0].0
     };
@@ -109,7 +110,10 @@ fn late_timer_task_ends_no_other_delay() {
     };
 
     let late = wait(&mut shard);
-    assert!(shard.entry(PLACE.slot).add(PLACE, 0, None, None, &schedule) == Added::Queued);
+    assert!(
+        shard.entry(PLACE.slot).add(PLACE, Requested::default(), None, None, &schedule)
+            == Added::Queued
+    );
     process(&mut shard);
     assert!(shard.due(PLACE, late, None, &schedule) == Added::Quietly, "the key is removed");
     let current = wait(&mut shard);

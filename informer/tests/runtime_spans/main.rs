@@ -21,6 +21,7 @@ use futures_util::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::Api;
 use parking_lot::Mutex;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 use tracing::field::{Field, Visit};
@@ -95,7 +96,8 @@ async fn logs_of_a_reconciler_are_in_a_span_with_its_object() {
         }
     });
     assert_eq!(polled.next().await, "a");
-    assert_eq!(log.take(), ["reconciling object object.ref=ConfigMap.v1./a.shop"; 2]);
+    let span = "reconciling object object.ref=ConfigMap.v1./a.shop object.reason=object updated";
+    assert_eq!(log.take(), [span; 2]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,7 +111,105 @@ async fn error_policy_runs_in_the_span_of_the_reconcile_that_failed() {
         Action::await_change()
     });
     polled.next().await;
-    assert_eq!(log.take(), ["reconciling object object.ref=ConfigMap.v1./a.shop"]);
+    let span = "reconciling object object.ref=ConfigMap.v1./a.shop object.reason=object updated";
+    assert_eq!(log.take(), [span]);
+}
+
+/// Returns the reasons of the reconciles that were logged.
+fn reasons(log: &Log) -> Vec<String> {
+    let of = |span: &String| span.split("object.reason=").nth(1).unwrap_or_default().to_owned();
+    log.take().iter().map(of).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn span_of_a_reconcile_has_its_reason() {
+    let (log, _listens) = Log::listening();
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let (asks, asked) = futures_channel();
+    let (asks_for_all, asked_for_all) = futures_channel();
+    let controller = controller(&server)
+        .owns(Api::<Pod>::all(server.client()), watcher::Config::default())
+        .reconcile_on(asked)
+        .reconcile_all_on(asked_for_all);
+    let reconcile = |map: Arc<ConfigMap>, _| {
+        tracing::info!("it is called");
+        async move {
+            match &*rig::value(&map) {
+                "retry" => Ok(Action::requeue(Duration::from_secs(1))),
+                "panic" => panic!("the reconciler"),
+                "fail" => Err(Failed("no room")),
+                _ => Ok(Action::await_change()),
+            }
+        }
+    };
+    let mut polled = poll_with(controller, reconcile, |_| Action::requeue(Duration::from_secs(1)));
+    polled.next().await;
+    server.wait_for_watchers(2).await;
+    assert_eq!(reasons(&log), ["object updated"]);
+
+    server.apply(pod("p", &["a"])).unwrap();
+    polled.next().await;
+    assert_eq!(reasons(&log), ["related object updated"]);
+
+    asks.send(ObjectRef::new("a").within("shop")).unwrap();
+    polled.next().await;
+    assert_eq!(reasons(&log), ["unknown"]);
+
+    asks_for_all.send(()).unwrap();
+    polled.next().await;
+    assert_eq!(reasons(&log), ["bulk reconcile requested"]);
+
+    for (data, reason) in [
+        ("retry", "reconciler requested retry"),
+        ("fail", "error policy requested retry"),
+        ("panic", "retry after a panic"),
+    ] {
+        server.apply(map("a", data)).unwrap();
+        polled.next().await;
+        polled.next().await;
+        assert_eq!(reasons(&log), ["object updated", reason]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn merged_requests_have_the_reason_of_the_one_that_decides_the_time() {
+    let (log, _listens) = Log::listening();
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let (asks, asked) = futures_channel();
+    let (asks_for_all, asked_for_all) = futures_channel();
+    let controller = controller(&server).reconcile_on(asked).reconcile_all_on(asked_for_all);
+    let (reconcile, mut begun) = rig::gated();
+    let reconcile = {
+        let mut reconcile = reconcile;
+        move |map, context| {
+            tracing::info!("it is called");
+            reconcile(map, context)
+        }
+    };
+    let _polled = poll(controller, reconcile);
+    let first = begun.recv().await.unwrap();
+    // While it runs, a request of low priority is made, then two of high priority.
+    asks_for_all.send(()).unwrap();
+    rig::idle().await;
+    server.wait_for_watchers(1).await;
+    server.apply(map("a", "2")).unwrap();
+    rig::idle().await;
+    asks.send(ObjectRef::new("a").within("shop")).unwrap();
+    rig::idle().await;
+    first.end.send(()).unwrap();
+    begun.recv().await.unwrap().end.send(()).unwrap();
+    rig::idle().await;
+    assert_eq!(reasons(&log), ["object updated"; 2]);
+}
+
+/// Returns the sender and the stream of a channel.
+fn futures_channel<T: Send + 'static>()
+-> (UnboundedSender<T>, impl Stream<Item = T> + Send + 'static) {
+    let (sender, mut received) = unbounded_channel();
+    let stream = futures_util::stream::poll_fn(move |context| received.poll_recv(context));
+    (sender, stream)
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use super::key::StoreKey;
+use super::reason::Reason;
 use crate::util::time::FAR;
 use crate::workqueue::{AddOptions, WorkQueue};
 
@@ -32,6 +33,8 @@ struct WaitingRequest {
     /// The upper limit of `due`.
     latest: Instant,
     priority: i32,
+    /// The reason of the request that `due` is the time of.
+    reason: Reason,
 }
 
 #[derive(Default)]
@@ -51,7 +54,13 @@ impl Debounce {
     /// already has a waiting request, the two are merged: a waiting request that is due before
     /// `after` has passed keeps its time, and any other gets the time of the new one, or the end of
     /// its own longest delay if that is earlier.
-    pub(super) fn request(&self, key: StoreKey, mut priority: i32, after: Duration) {
+    pub(super) fn request(
+        &self,
+        key: StoreKey,
+        mut priority: i32,
+        after: Duration,
+        reason: Reason,
+    ) {
         let wanted = Instant::now() + after.min(FAR);
         let mut latest = wanted + self.longest;
         let mut waiting = self.waiting.lock();
@@ -67,7 +76,7 @@ impl Debounce {
         }
         waiting.number += 1;
         let due = (latest.min(wanted + self.quiet), waiting.number);
-        waiting.by_key.insert(key.clone(), WaitingRequest { due, latest, priority });
+        waiting.by_key.insert(key.clone(), WaitingRequest { due, latest, priority, reason });
         waiting.by_due.insert(due, key);
         let is_first = waiting.next() == Some(due.0);
         drop(waiting);
@@ -79,8 +88,8 @@ impl Debounce {
     /// Moves each waiting request to `queue` once it is due. Never returns.
     pub(super) async fn run(&self, queue: &WorkQueue<StoreKey>) {
         loop {
-            while let Some((key, priority)) = self.take_due() {
-                queue.add_with(key, AddOptions::new().priority(priority));
+            while let Some((key, options)) = self.take_due() {
+                queue.add_with(key, options);
                 tokio::task::consume_budget().await;
             }
             // A request that arrives after this read of the next time leaves a permit in
@@ -94,15 +103,15 @@ impl Debounce {
         }
     }
 
-    fn take_due(&self) -> Option<(StoreKey, i32)> {
+    fn take_due(&self) -> Option<(StoreKey, AddOptions)> {
         let mut waiting = self.waiting.lock();
         let first = waiting.by_due.first_entry().filter(|first| first.key().0 <= Instant::now())?;
         let key = first.remove();
-        let WaitingRequest { priority, .. } = waiting.by_key.remove(&key)?;
+        let WaitingRequest { priority, reason, .. } = waiting.by_key.remove(&key)?;
         if let Some(room) = less_room(waiting.by_key.len(), waiting.by_key.capacity()) {
             waiting.by_key.shrink_to(room);
         }
-        Some((key, priority))
+        Some((key, AddOptions::new().priority(priority).tag(reason.tag())))
     }
 }
 
@@ -122,7 +131,8 @@ mod tests {
     async fn requests_that_were_due_keep_no_memory() {
         let debounce = Debounce::new(Duration::ZERO, Duration::ZERO);
         for number in 0..10_000 {
-            debounce.request(StoreKey::from(number.to_string()), 0, Duration::ZERO);
+            let key = StoreKey::from(number.to_string());
+            debounce.request(key, 0, Duration::ZERO, Reason::ObjectUpdated);
         }
         assert_eq!(std::iter::from_fn(|| debounce.take_due()).count(), 10_000);
         assert!(debounce.waiting.lock().by_key.capacity() <= 2 * LEAST_ROOM);

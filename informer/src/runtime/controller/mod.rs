@@ -44,8 +44,18 @@
 //! Not implemented: `trigger_backoff` (the backoff is client-go's), the streams of
 //! `unstable-runtime` (`for_stream`, `owns_stream`, `watches_stream` and similar: use the methods
 //! that take an informer, which can be built [from a stream](crate::SharedInformer::for_stream)),
-//! `applier`, `trigger_self`, `trigger_owners`, `trigger_with`, `ReconcileRequest`, and reasons
-//! in spans.
+//! `applier`, `trigger_self`, `trigger_owners`, `trigger_with` and `ReconcileRequest`.
+//!
+//! # Spans
+//!
+//! Each call of the reconciler, and of the error policy after it, is in a span `reconciling object`
+//! with kube's fields `object.ref` and `object.reason`. The reason is one of kube's texts (`object
+//! updated`, `related object updated`, `reconciler requested retry`, `error policy requested
+//! retry`, `bulk reconcile requested`, `unknown` for [`reconcile_on`](Controller::reconcile_on)),
+//! without the reference of the related object, or `retry after a panic`, `retry after a failed
+//! decoding` or `shard assigned`. If several requests are merged into one reconcile, the reason is
+//! that of the request that decides when the object is reconciled: the first, unless a later one
+//! ends or shortens the wait or has a higher priority.
 
 mod action;
 #[cfg(feature = "compact")]
@@ -61,6 +71,7 @@ mod main_informer;
 mod metrics;
 mod owned;
 mod permitted;
+mod reason;
 mod relations;
 mod run;
 mod schedule;

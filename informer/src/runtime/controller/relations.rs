@@ -16,6 +16,7 @@ use super::Controller;
 use super::error::RunnerError;
 use super::key::{StoreKey, key_of_ref};
 use super::owned::{Owned, OwnedMeta, OwnerKind};
+use super::reason::Reason;
 use super::schedule::LOW;
 use super::source::{
     InformerOwner, OwnedInformer, Source, as_configured, listen, of_api, triggering_states,
@@ -265,7 +266,7 @@ where
             started.spawn(async move {
                 let mut trigger = pin!(trigger);
                 while let Some(object) = trigger.next().await {
-                    schedule.request(key_of_ref(&object), 0);
+                    schedule.request(key_of_ref(&object), 0, Reason::Unknown);
                     tokio::task::consume_budget().await;
                 }
             });
@@ -290,7 +291,9 @@ pub(super) fn request_all_on<K: Send + Sync + 'static, M: Meta<K>>(
     let schedule = Arc::clone(&started.schedule);
     started.spawn(async move {
         while let Some(()) = trigger.next().await {
-            for_each_stored(&store, |key, _| schedule.request(key.into(), LOW)).await;
+            let request =
+                |key: Box<str>, _| schedule.request(key.into(), LOW, Reason::BulkReconcile);
+            for_each_stored(&store, request).await;
         }
     });
 }
@@ -317,7 +320,8 @@ where
         let triggering = triggering_states(&notification, &update_filter, user_calls);
         let Some((states, priority)) = triggering else { return };
         for state in states.into_iter().flatten() {
-            user_calls.call(|| objects(state, &mut |key| schedule.request(key, priority)));
+            let mut request = |key| schedule.request(key, priority, Reason::RelatedObjectUpdated);
+            user_calls.call(|| objects(state, &mut request));
         }
     })
 }

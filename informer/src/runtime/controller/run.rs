@@ -24,6 +24,7 @@ use super::error::{Error, RunnerError};
 use super::key::{StoreKey, key_of, reference};
 use super::metrics::Metrics;
 use super::permitted::{Permit, Sharding, admit, in_permit, in_turn, with_permit};
+use super::reason::Reason;
 use super::relations::request_all_on;
 use super::schedule::Schedule;
 use super::source::{InformerOwner, listen, triggering_states};
@@ -39,7 +40,7 @@ use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
 use crate::shared_informer::Notification;
 use crate::util::catching::catching;
-use crate::workqueue::{AddOptions, Item};
+use crate::workqueue::Item;
 
 /// Returns the stream of [`Controller::run`].
 pub(super) fn stream<F, ReconcilerFut, Ctx>(
@@ -65,7 +66,7 @@ where
         loop {
             match running.next().await {
                 StreamStep::Reconcile(item, object, permit) => {
-                    let span = running.span(&object);
+                    let span = running.span(&item, &object);
                     let call = || reconciler(object.clone(), context.clone());
                     let future = span.in_scope(|| in_permit(permit.as_ref(), call));
                     running.reconcile(item, object, permit, future, span);
@@ -186,7 +187,7 @@ where
             let Some((states, priority)) = triggering else { return };
             let state = states.into_iter().flatten().next();
             if let Some(key) = state.and_then(|state| key_of(&**state)) {
-                schedule.request(key, priority);
+                schedule.request(key, priority, Reason::ObjectUpdated);
             }
         })?;
         for Relation { start, is_optional } in relations {
@@ -439,7 +440,7 @@ where
         {
             // The request had a namespace, but the kind is cluster-scoped. Queue it under its
             // real key, so that it merges with the other requests of the object.
-            self.schedule.queue.add_with(name.into(), AddOptions::new().priority(item.priority()));
+            self.schedule.rename(&item, name.into());
             return Ok(None);
         }
         self.schedule.forget(item.key());
@@ -455,9 +456,8 @@ where
         Ok(None)
     }
 
-    /// Returns the span of a reconcile.
-    fn span(&self, object: &F::Object) -> Span {
-        info_span!("reconciling object", "object.ref" = %ObjectRef::from_obj_with(object, self.types.clone()))
+    fn span(&self, item: &Item<StoreKey>, object: &F::Object) -> Span {
+        reconcile_span(item, &ObjectRef::from_obj_with(object, self.types.clone()))
     }
 
     fn reconcile(
@@ -531,7 +531,12 @@ where
             Outcome::Reconciled(object_ref, action) => {
                 self.schedule.forget(key);
                 if let Some(after) = action.requeue_after {
-                    self.schedule.request_after(key.clone(), priority, after);
+                    self.schedule.request_after(
+                        key.clone(),
+                        priority,
+                        after,
+                        Reason::ReconcilerRequestedRetry,
+                    );
                 }
                 Some(Ok((object_ref, action)))
             }
@@ -556,18 +561,18 @@ where
                 self.metrics.record(Metrics::not_decoded);
                 let object = self.reference(key);
                 if let Some(policy) = &self.decode_error_policy {
-                    let span = info_span!("reconciling object", "object.ref" = %object);
+                    let span = reconcile_span(&item, &object);
                     let after = span.in_scope(|| policy(object.clone(), &*source)).requeue_after;
                     self.schedule.request_after_error(key.clone(), priority, after);
                 } else {
-                    self.schedule.request_after_failure(key.clone(), priority);
+                    self.schedule.request_after_failure(key.clone(), priority, Reason::NotDecoded);
                 }
                 let object = Box::new(object.erase());
                 Some(Err(RunnerError::NotDecoded { object, source }.into()))
             }
             Outcome::Panicked { message, again } => {
                 if again {
-                    self.schedule.request_after_failure(key.clone(), priority);
+                    self.schedule.request_after_failure(key.clone(), priority, Reason::Panicked);
                 } else {
                     self.request_if_stored(key, priority);
                 }
@@ -581,7 +586,7 @@ where
     /// handler may have been for a new object with the same name.
     fn request_if_stored(&self, key: &StoreKey, priority: i32) {
         if self.store.get_by_key(key).is_some() {
-            self.schedule.request(key.clone(), priority);
+            self.schedule.request(key.clone(), priority, Reason::ObjectUpdated);
         }
     }
 
@@ -598,6 +603,15 @@ impl<F: Form, E: Send + 'static> Drop for ControllerRun<F, E> {
             drop_in_task(mem::take(&mut self.work));
         }
     }
+}
+
+/// Returns the span of the reconcile of an item.
+fn reconcile_span<K: Resource>(item: &Item<StoreKey>, object: &ObjectRef<K>) -> Span {
+    info_span!(
+        "reconciling object",
+        "object.ref" = %object,
+        "object.reason" = %Reason::of_tag(item.tag()),
+    )
 }
 
 /// Waits for the first lists, if they have not arrived yet.

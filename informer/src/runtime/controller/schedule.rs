@@ -7,8 +7,11 @@ use std::time::Duration;
 use super::Config;
 use super::debounce::Debounce;
 use super::key::StoreKey;
+use super::reason::Reason;
 use crate::shared_informer::Cause;
-use crate::workqueue::{AddOptions, ItemExponentialFailureRateLimiter, RateLimiter, WorkQueue};
+use crate::workqueue::{
+    AddOptions, Item, ItemExponentialFailureRateLimiter, RateLimiter, WorkQueue,
+};
 
 /// The priority of reconciles for lists and for `reconcile_all_on`, below the priority of watch
 /// events (controller-runtime's `LowPriority`).
@@ -69,9 +72,10 @@ impl Schedule {
 
     /// Counts a failure that is not an error of the reconciler, and requests a reconcile after the
     /// retry delay.
-    pub(super) fn request_after_failure(&self, key: StoreKey, priority: i32) {
+    pub(super) fn request_after_failure(&self, key: StoreKey, priority: i32, reason: Reason) {
         let delay = self.retry.when(&key);
-        self.queue.add_with(key, AddOptions::new().priority(priority).after(delay));
+        let options = AddOptions::new().priority(priority).tag(reason.tag());
+        self.queue.add_with(key, options.after(delay));
     }
 
     /// Requests a reconcile of an object for which an error policy was called. `after` is the
@@ -92,7 +96,7 @@ impl Schedule {
             self.forget(&key);
             least
         };
-        self.request_after(key, priority, delay);
+        self.request_after(key, priority, delay, Reason::ErrorPolicyRequestedRetry);
     }
 
     /// Forgets the failures of an object that was reconciled, given up or deleted.
@@ -101,21 +105,31 @@ impl Schedule {
     }
 
     /// Requests a reconcile without a delay.
-    pub(super) fn request(&self, key: StoreKey, priority: i32) {
-        self.request_after(key, priority, Duration::ZERO);
+    pub(super) fn request(&self, key: StoreKey, priority: i32, reason: Reason) {
+        self.request_after(key, priority, Duration::ZERO, reason);
     }
 
     /// Requests a reconcile after a delay.
-    pub(super) fn request_after(&self, key: StoreKey, priority: i32, after: Duration) {
+    pub(super) fn request_after(
+        &self,
+        key: StoreKey,
+        priority: i32,
+        after: Duration,
+        reason: Reason,
+    ) {
+        let options = AddOptions::new().priority(priority).tag(reason.tag());
         match &self.debounce {
-            Some(debounce) => debounce.request(key, priority, after),
+            Some(debounce) => debounce.request(key, priority, after, reason),
             // `after` is set only if needed, because the queue counts every add with a delay as a
             // retry.
-            None if after.is_zero() => {
-                self.queue.add_with(key, AddOptions::new().priority(priority));
-            }
-            None => self.queue.add_with(key, AddOptions::new().priority(priority).after(after)),
+            None if after.is_zero() => self.queue.add_with(key, options),
+            None => self.queue.add_with(key, options.after(after)),
         }
+    }
+
+    /// Queues an item again, under another key.
+    pub(super) fn rename(&self, item: &Item<StoreKey>, key: StoreKey) {
+        self.queue.add_with(key, AddOptions::new().priority(item.priority()).tag(item.tag()));
     }
 
     /// Requests a call of the deletion handlers of `key`, without a debounce.

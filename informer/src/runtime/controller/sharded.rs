@@ -12,6 +12,7 @@ use super::Controller;
 use super::error::RunnerError;
 use super::fill::Fills;
 use super::key::StoreKey;
+use super::reason::Reason;
 use super::schedule::{MOVED, Schedule};
 use super::start::Started;
 use super::stored::for_each_stored;
@@ -224,7 +225,7 @@ async fn enqueue<F: Form>(
         }
         for_each_stored(&store, |key, object| {
             if shards.contains(sharding.shard_of_object(&KubeMeta, &*object)) {
-                schedule.request(StoreKey::from(key), MOVED);
+                schedule.request(StoreKey::from(key), MOVED, Reason::ShardAssigned);
             }
         })
         .await;

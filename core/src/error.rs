@@ -180,6 +180,7 @@ pub enum RelistError {
 /// The error of a pop or a wait on a closed queue (client-go `ErrFIFOClosed`). A pop returns it
 /// once the queue is also empty. A wait, for example for the initial population, returns it if the
 /// queue is closed first.
+#[doc(alias = "ErrFIFOClosed")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("queue is closed, so the pop or wait ended without a result: stop, or build a new queue")]
 pub struct Closed;

@@ -78,6 +78,7 @@ pub struct KeyFunc<T, M> {
 impl<T, M: Meta<T>> KeyFunc<T, M> {
     /// Creates the default key function: `namespace/name`, or `name` for a cluster-scoped object
     /// (client-go `MetaNamespaceKeyFunc`).
+    #[doc(alias = "MetaNamespaceKeyFunc")]
     pub fn meta_namespace(meta: M) -> Self {
         Self { meta: UserCode::new(meta), custom: None }
     }

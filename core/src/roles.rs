@@ -133,6 +133,7 @@ pub trait Store<T>: ReflectorStore<T> {
 /// this.
 ///
 /// Both methods are called with no lock of the queue held.
+#[doc(alias = "KeyListerGetter")]
 pub trait KnownObjects<T>: Send + Sync {
     /// Returns all keys. A relist, to find deletions, and a resync visit them in this order.
     fn list_keys(&self) -> Vec<String>;

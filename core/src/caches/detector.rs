@@ -34,6 +34,7 @@ const RETAINED: Duration = Duration::from_secs(2 * 60);
 /// let error = detector.compare_objects().unwrap_err().to_string();
 /// assert!(error.contains("the first was \"v1\" and is \"v1!\""));
 /// ```
+#[doc(alias = "MutationDetector")]
 pub struct CacheMutationDetector<T, S> {
     cache: String,
     snapshot: Snapshot<T, S>,

@@ -108,6 +108,7 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
 
     /// Creates a store whose objects expire when they are older than `ttl` (client-go
     /// `NewTTLStore`). If `ttl` is zero, they never expire.
+    #[doc(alias = "NewTTLStore")]
     pub fn with_ttl(keys: KeyFunc<T, M>, ttl: Duration) -> Self {
         Self::new(keys, move |_, age| !ttl.is_zero() && age > ttl)
     }

@@ -298,6 +298,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
 
     /// Sets whether a relist queues `Replaced` (the default) or `Sync` (client-go
     /// `EmitDeltaTypeReplaced`).
+    #[doc(alias = "EmitDeltaTypeReplaced")]
     pub fn emit_replaced(mut self, emit: bool) -> Self {
         self.fifo.replaced_as =
             if emit { crate::DeltaType::Replaced } else { crate::DeltaType::Sync };

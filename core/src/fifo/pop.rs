@@ -392,6 +392,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
 
     /// Puts the deltas back when the handler has ended, in front of newer ones (client-go
     /// `ErrRequeue`). Has no effect after [`apply`](Self::apply).
+    #[doc(alias = "ErrRequeue")]
     pub fn retry(&mut self) {
         self.verdict = Verdict::PutBack;
     }

@@ -47,6 +47,7 @@ impl<T: fmt::Debug> fmt::Debug for Event<T> {
 
 /// A relist as one event: all objects, in list order, with their keys (client-go
 /// `ReplacedAllInfo`).
+#[doc(alias = "ReplacedAllInfo")]
 pub struct ReplacedAll<T> {
     version: Box<str>,
     keys: ReplacedKeys,

@@ -229,6 +229,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// everything at version 0. The other exception is a [scope](crate::KeyScope) that is added, or
     /// that counts again after a waiver: the applied version is then `None` until everything that
     /// was offered before is handled, and the scope has a version, which may be a lower one.
+    #[doc(alias = "LastStoreSyncResourceVersion")]
     #[must_use]
     pub fn applied_version(&self) -> Option<String> {
         self.core.applied.version()

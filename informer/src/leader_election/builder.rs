@@ -16,6 +16,7 @@ use crate::error_chain;
 use crate::lease::{Timing, duration_seconds};
 
 /// A builder of a [`LeaderElector`] (client-go `LeaderElectionConfig`).
+#[doc(alias = "LeaderElectionConfig")]
 #[must_use = "build() makes the elector"]
 pub struct LeaderElectorBuilder {
     pub(super) client: Client,

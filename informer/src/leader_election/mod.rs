@@ -427,6 +427,8 @@ impl LeaderElector {
     /// `None` if the lease has no holder, does not exist, or has not been read yet (client-go
     /// `GetLeader`, `OnNewLeader`). The holder may have stopped since, so show the value to people,
     /// but base no decision on it.
+    #[doc(alias = "GetLeader")]
+    #[doc(alias = "OnNewLeader")]
     #[must_use]
     pub fn leader(&self) -> watch::Receiver<Option<String>> {
         self.shared.leader.subscribe()
@@ -441,6 +443,7 @@ impl LeaderElector {
     /// [`CheckError`] if work under a lease still runs, or is not dropped, `tolerance` after the
     /// lease has expired. A clone of a [`Term`] counts as such work, and so does an unanswered
     /// mutating request of its [client](Term::client).
+    #[doc(alias = "HealthzAdaptor")]
     pub fn check(&self, tolerance: Duration) -> Result<(), CheckError> {
         let ElectionContext { timing, clock, holds, .. } = &*self.shared;
         // By the monotonic clock alone, so that a step of the wall clock does not end a process.

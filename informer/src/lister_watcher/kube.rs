@@ -48,6 +48,7 @@ const MOST_OF_A_STATUS: usize = 1 << 20;
 /// # let _ = pods;
 /// # }
 /// ```
+#[doc(alias = "NewListWatchFromClient")]
 pub struct KubeListerWatcher {
     client: Client,
     path: String,
@@ -125,6 +126,7 @@ impl KubeListerWatcher {
     }
 
     /// Requests only the metadata of the objects.
+    #[doc(alias = "metadata_watcher")]
     #[must_use]
     pub fn metadata_only(mut self) -> Self {
         self.metadata_only = true;

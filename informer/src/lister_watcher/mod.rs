@@ -154,6 +154,7 @@ impl<S: ListerWatcher + ?Sized> ListerWatcher for Arc<S> {
 }
 
 /// The parameters of a list (client-go `ListOptions`).
+#[doc(alias = "ListOptions")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListRequest {
     /// The version: `0` for any state, even from the server's cache; empty for the newest state;

@@ -116,12 +116,14 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
 
     /// Sets the name of the reflector, which enables its [metrics](crate::metrics) (client-go
     /// `NewNamedReflector`).
+    #[doc(alias = "NewNamedReflector")]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.options.name = name.into();
         self
     }
 
     /// Sets the backoff after failures. The default has client-go's times ([`Backoff`]).
+    #[doc(alias = "default_backoff")]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.options.backoff = backoff;
         self
@@ -134,6 +136,7 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
     /// not arrive [in time](Self::watch_list_timeout). Unless the server refused the last attempt,
     /// or the connection failed before a response, lists are then requested for an hour. If off,
     /// all objects are always requested by a list.
+    #[doc(alias = "streaming_lists")]
     pub fn watch_list(mut self, watch_list: bool) -> Self {
         self.options.watch_list = watch_list;
         self
@@ -151,14 +154,17 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
     /// Sets whether the first list must show the newest state. By default it may show any state
     /// that the server has in its cache, as in client-go. Later lists are never older than the
     /// known objects.
+    #[doc(alias = "any_semantic")]
+    #[doc(alias = "list_semantic")]
     pub fn newest(mut self, newest: bool) -> Self {
         self.options.newest = newest;
         self
     }
 
     /// Sets the largest number of objects per page, if a list has pages (client-go
-    /// `WatchListPageSize`). The default is 500, or 10,000 for an informer of [the shards of a
-    /// member](crate::SharedInformer::in_shards); 0 requests one page.
+    /// `WatchListPageSize`). The default is 500, or 10,000 for an informer of the shards of a member
+    /// of a group; 0 requests one page.
+    #[doc(alias = "WatchListPageSize")]
     pub fn page_size(mut self, objects: u32) -> Self {
         self.options.page_size = objects;
         self
@@ -167,6 +173,7 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
     /// Sets the shortest duration of a watch. The requested duration is random, between this one
     /// and twice as long. The default is 5 minutes. A watch that starts with all objects may last
     /// longer, until they are complete.
+    #[doc(alias = "timeout")]
     pub fn least_watch(mut self, least: Duration) -> Self {
         self.options.least_watch = least.min(FAR);
         self
@@ -198,6 +205,7 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
 
     /// Resyncs the target once per period `every`, if `should_resync` returns true at that time
     /// (client-go `ShouldResync`). By default, and if `every` is 0, there are no resyncs.
+    #[doc(alias = "ShouldResync")]
     pub fn resync(
         mut self,
         every: Duration,
@@ -243,6 +251,7 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
     }
 
     /// Sets the handler of all errors (client-go `WatchErrorHandler`). By default they are logged.
+    #[doc(alias = "WatchErrorHandler")]
     pub fn on_error(mut self, handler: impl Fn(&ReflectorError) + Send + Sync + 'static) -> Self {
         self.options.on_error = Arc::new(handler);
         self

@@ -158,6 +158,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
     /// example to drop unused fields. It must not change the key. If it fails or panics, the object
     /// is not stored, and the error is reported. [`build`](Self::build) refuses a transform for
     /// `Compact` objects, which are stored as they were received.
+    #[doc(alias = "modify")]
+    #[doc(alias = "SetTransform")]
     pub fn transform(
         mut self,
         transform: impl Fn(Arc<K>) -> Result<Arc<K>, BoxError> + Send + Sync + 'static,
@@ -199,6 +201,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
 
     /// Sets the handler of all errors (client-go `SetWatchErrorHandler`). By default they are
     /// logged.
+    #[doc(alias = "SetWatchErrorHandler")]
     pub fn on_error(
         mut self,
         handler: impl Fn(&InformerError<'_>) + Send + Sync + 'static,

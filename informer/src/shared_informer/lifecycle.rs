@@ -85,6 +85,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     ///
     /// # Errors
     /// [`Stopped`] if the informer stopped before that.
+    #[doc(alias = "wait_until_ready")]
+    #[doc(alias = "HasSynced")]
     pub async fn wait_for_sync(&self) -> Result<(), Stopped> {
         self.inner.queue.wait_for_sync().await.map_err(|_closed| Stopped)
     }

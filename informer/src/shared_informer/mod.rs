@@ -183,6 +183,8 @@ where
 {
     /// Returns a builder of an informer of the objects that `source` lists and watches. The
     /// objects must have Kubernetes metadata. Keys are `namespace/name` or `name`.
+    #[doc(alias = "store_shared")]
+    #[doc(alias = "NewSharedIndexInformer")]
     pub fn builder(source: impl ListerWatcher) -> SharedInformerBuilder<K, KubeMeta> {
         Self::with_keys(source, KeyFunc::meta_namespace(KubeMeta))
     }
@@ -273,6 +275,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     ///
     /// # Errors
     /// [`AddHandlerError::Stopped`] if the informer has stopped.
+    #[doc(alias = "applied_objects")]
+    #[doc(alias = "touched_objects")]
+    #[doc(alias = "reflect_shared")]
     pub fn subscribe(
         &self,
         options: HandlerOptions<K>,
@@ -330,6 +335,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
 
     /// Returns a handle for reading the store (client-go `GetStore`, `GetIndexer`), which outlives
     /// the informer.
+    #[doc(alias = "GetStore")]
+    #[doc(alias = "GetIndexer")]
     #[must_use]
     pub fn store(&self) -> IndexReader<K, M> {
         self.inner.store.clone()

@@ -64,6 +64,7 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
     ///
     /// The objects of a kube watcher are decoded, so a program that makes compact ones of them
     /// (feature `compact`) does not compile.
+    #[doc(alias = "reflect")]
     pub fn for_stream(
         events: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
     ) -> SharedInformerBuilder<K, KubeMeta> {

@@ -52,6 +52,7 @@ impl<K: Key> Item<K> {
 
     /// Returns the highest priority with which this processing was requested (controller-runtime
     /// `GetWithPriority`).
+    #[doc(alias = "GetWithPriority")]
     #[must_use]
     pub fn priority(&self) -> i32 {
         self.requested.priority

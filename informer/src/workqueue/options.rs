@@ -11,6 +11,7 @@ use std::time::Duration;
 ///
 /// let at_leisure = AddOptions::new().priority(-100).after(Duration::from_secs(1));
 /// ```
+#[doc(alias = "AddOpts")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct AddOptions {

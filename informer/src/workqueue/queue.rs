@@ -23,6 +23,8 @@ use crate::util::sleep::wait_until_some;
 /// All methods take `&self` and can be called from any thread: share the queue by reference or
 /// `Arc`. Adds never block; the length is bounded by the number of different keys. If the queue is
 /// dropped without [`shut_down`](Self::shut_down), its task ends, too.
+#[doc(alias = "TypedRateLimitingInterface")]
+#[doc(alias = "PriorityQueue")]
 pub struct WorkQueue<K: Key> {
     pub(super) shared: Arc<SharedQueue<K>>,
     pub(super) _keeper: Keeper,
@@ -85,6 +87,7 @@ impl<K: Key> WorkQueue<K> {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias = "AddWithOpts")]
     pub fn add_with(&self, key: K, options: AddOptions) {
         self.shared.add(key, options);
     }
@@ -187,6 +190,7 @@ impl<K: Key> WorkQueue<K> {
 
     /// Returns whether the queue was shut down, with or without a drain (client-go
     /// `ShuttingDown`).
+    #[doc(alias = "ShuttingDown")]
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
         self.shared.is_shutting_down()

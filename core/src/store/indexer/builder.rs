@@ -162,6 +162,7 @@ impl<T, M: Meta<T>> IndexerBuilder<T, M> {
     /// assert_eq!(store.get_by_key("web").unwrap().managed_fields, "");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "WithTransformer")]
     #[must_use]
     pub fn transformer(
         mut self,

@@ -50,6 +50,7 @@ pub use selector::Selector;
 /// assert!(pods.namespace("shop").get("mail").is_some());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "GenericLister")]
 pub struct Lister<T, M> {
     reader: IndexReader<T, M>,
 }
@@ -80,6 +81,7 @@ impl<T, M: Meta<T>> Lister<T, M> {
     }
 
     /// Returns a lister of one namespace; `""` means all of them (client-go `NamespaceAll`).
+    #[doc(alias = "NamespaceAll")]
     #[must_use]
     pub fn namespace<'a>(&'a self, namespace: &'a str) -> NamespaceLister<'a, T, M> {
         NamespaceLister { lister: self, namespace }

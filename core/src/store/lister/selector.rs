@@ -95,6 +95,7 @@ impl Selector {
     ///
     /// # Errors
     /// [`SelectorError::Key`], [`SelectorError::Value`]: a key or value is not valid in a label.
+    #[doc(alias = "SelectorFromSet")]
     pub fn of_labels<K: Into<String>, V: Into<String>>(
         labels: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Self, SelectorError> {

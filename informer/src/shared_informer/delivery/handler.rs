@@ -27,6 +27,7 @@ use super::notification::Notification;
 ///     fn on_add(&mut self, _pod: Arc<Pod>, _is_in_initial_list: bool) { self.pods += 1; }
 /// }
 /// ```
+#[doc(alias = "ResourceEventHandler")]
 pub trait EventHandler<K>: Send + 'static {
     /// Receives every notification. The default calls the other methods; a handler that needs the
     /// [cause](super::Cause), or must know of resyncs, implements this one.
@@ -127,6 +128,7 @@ impl<K> HandlerOptions<K> {
     /// `AddEventHandlerWithResyncPeriod`). The shortest period is a second; `None` or 0 means
     /// never. A resync walks over the store, as for a late handler, and does not affect other
     /// handlers.
+    #[doc(alias = "AddEventHandlerWithResyncPeriod")]
     pub fn resync(mut self, period: Option<Duration>) -> Self {
         self.resync = period.map_or(ResyncPeriod::Never, ResyncPeriod::Every);
         self
@@ -137,6 +139,8 @@ impl<K> HandlerOptions<K> {
     /// ceases to match is deleted; `old` is the last state that matched. The filter is applied to
     /// the state that the handler was last notified of and to the newest one, not to states in
     /// between. If the filter panics, the object does not match, and the panic is reported.
+    #[doc(alias = "predicate_filter")]
+    #[doc(alias = "FilteringResourceEventHandler")]
     pub fn filter(mut self, matches: impl Fn(&K) -> bool + Send + Sync + 'static) -> Self {
         self.matches = Some(Box::new(matches));
         self

@@ -11,6 +11,7 @@ use crate::util::sleep::with_catching_waker;
 
 /// The registration of a handler (client-go `ResourceEventHandlerRegistration`). Cheap to clone. A
 /// registration keeps the informer's store in memory. Dropping it does not remove the handler.
+#[doc(alias = "ResourceEventHandlerRegistration")]
 pub struct Registration<K: Send + Sync + 'static> {
     feed: Arc<Feed<K>>,
     distributor: Weak<Distributor<K>>,
@@ -56,6 +57,7 @@ impl<K: Send + Sync + 'static> Registration<K> {
     /// `ShutDownEventHandler`). Notifications in its buffer are dropped. If the handler was removed
     /// before, or the informer has stopped, it only waits. Do not await it within the handler,
     /// which would wait for itself; use [`detach`](Self::detach) there.
+    #[doc(alias = "ShutDownEventHandler")]
     pub async fn remove(&self) {
         self.detach();
         self.ended().await;
@@ -66,6 +68,7 @@ impl<K: Send + Sync + 'static> Registration<K> {
     /// call continues, and a change that the filter is checking may lead to another call. The
     /// replacement of an object by one with another uid is two notifications, a deletion and an
     /// addition, that are taken together.
+    #[doc(alias = "RemoveEventHandler")]
     pub fn detach(&self) {
         self.feed.remove();
         if let Some(distributor) = self.distributor.upgrade() {

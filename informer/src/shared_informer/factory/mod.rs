@@ -226,6 +226,7 @@ impl SharedInformerFactory {
     /// SharedInformerFactory::new(client).transform_metadata(|meta| meta.managed_fields = None)
     /// # }
     /// ```
+    #[doc(alias = "WithTransform")]
     #[must_use]
     pub fn transform_metadata(
         mut self,
@@ -239,6 +240,7 @@ impl SharedInformerFactory {
     /// `WithInformerName`). If a scope has a query or indexed fields, they are appended to the
     /// name, as `?labelSelector=app%3Dweb` and ` by /spec/nodeName`. Applies to informers that are
     /// built later.
+    #[doc(alias = "WithInformerName")]
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
@@ -247,6 +249,7 @@ impl SharedInformerFactory {
 
     /// Adds a parameter to the query of every list and watch (client-go `WithTweakListOptions`).
     /// Applies to informers that are built later.
+    #[doc(alias = "WithTweakListOptions")]
     #[must_use]
     pub fn query(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.scope = self.scope.query(key, value);
@@ -287,6 +290,7 @@ impl SharedInformerFactory {
     ///
     /// # Errors
     /// As for [`informer_with`](Self::informer_with).
+    #[doc(alias = "InformerFor")]
     pub fn informer<K>(&self, scope: &Scope) -> Result<SharedInformer<K>, FactoryError>
     where
         K: FactoryKind<Resource: Resource<DynamicType = ()>>,

@@ -31,6 +31,7 @@ impl Scope {
 
     /// Returns the scope of the objects of one namespace, or of all namespaces if `namespace` is
     /// `""` (client-go `NamespaceAll`).
+    #[doc(alias = "NamespaceAll")]
     #[must_use]
     pub fn namespace(namespace: impl Into<String>) -> Self {
         Self {
@@ -62,6 +63,7 @@ impl Scope {
     /// Selectors apply together with earlier ones. A factory refuses an invalid selector, any other
     /// parameter with two values, and parameters that a reflector sets, such as `limit`, with
     /// [`FactoryError::Query`](crate::shared_informer::FactoryError::Query).
+    #[doc(alias = "TweakListOptions")]
     #[must_use]
     pub fn query(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         let (key, value) = (key.into(), value.into());

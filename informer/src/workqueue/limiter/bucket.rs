@@ -9,6 +9,7 @@ use super::RateLimiter;
 
 /// A token bucket for all keys (client-go `TypedBucketRateLimiter`). A key that finds it empty
 /// reserves the next token and waits for it. Failures are not counted.
+#[doc(alias = "TypedBucketRateLimiter")]
 pub struct BucketRateLimiter {
     /// The time at which the bucket will be full again. It determines how many tokens are missing.
     full_at: Mutex<Instant>,

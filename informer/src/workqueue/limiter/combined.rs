@@ -6,6 +6,7 @@ use super::RateLimiter;
 
 /// A limiter that asks several limiters and returns the longest delay (client-go
 /// `TypedMaxOfRateLimiter`).
+#[doc(alias = "TypedMaxOfRateLimiter")]
 pub struct MaxOfRateLimiter<K>(Vec<Box<dyn RateLimiter<K>>>);
 
 impl<K> MaxOfRateLimiter<K> {
@@ -31,6 +32,7 @@ impl<K> RateLimiter<K> for MaxOfRateLimiter<K> {
 }
 
 /// A limiter that caps the delay of another (client-go `TypedWithMaxWaitRateLimiter`).
+#[doc(alias = "TypedWithMaxWaitRateLimiter")]
 pub struct WithMaxWaitRateLimiter<L> {
     limiter: L,
     max: Duration,

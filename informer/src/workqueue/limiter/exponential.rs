@@ -14,6 +14,7 @@ const DOUBLINGS: u32 = 94;
 /// `TypedItemExponentialFailureRateLimiter`).
 ///
 /// A key that failed takes O(1) memory until it is forgotten.
+#[doc(alias = "TypedItemExponentialFailureRateLimiter")]
 pub struct ItemExponentialFailureRateLimiter<K> {
     failures: Failures<K>,
     base: Duration,

@@ -10,6 +10,7 @@ use super::failures::Failures;
 /// (client-go `TypedItemFastSlowRateLimiter`).
 ///
 /// A key that failed takes O(1) memory until it is forgotten.
+#[doc(alias = "TypedItemFastSlowRateLimiter")]
 pub struct ItemFastSlowRateLimiter<K> {
     failures: Failures<K>,
     fast: Duration,

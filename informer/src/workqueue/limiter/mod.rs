@@ -18,6 +18,7 @@ use super::Key;
 
 /// A policy that decides how long a key backs off (client-go `TypedRateLimiter`). A work queue
 /// calls it with no lock held, and only for [failures](super::WorkQueue::add_rate_limited).
+#[doc(alias = "TypedRateLimiter")]
 pub trait RateLimiter<K>: Send + Sync {
     /// Counts a failure of the key, and returns its delay.
     fn when(&self, key: &K) -> Duration;

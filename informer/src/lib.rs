@@ -21,6 +21,20 @@
 //! * [`workqueue`]: the queue of keys between event handlers and reconcilers (client-go
 //!   `util/workqueue`), with the priorities of controller-runtime.
 //!
+//! # Guide
+//!
+//! The folder `docs/src` of the repository has chapters on what no single item documents:
+//!
+//! | chapter | about |
+//! | --- | --- |
+//! | `concepts.md` | deltas, stores, indexes and handlers, and how they fit together |
+//! | `from-kube-rs.md`, `from-client-go.md` | what replaces each part of these libraries |
+//! | `production.md` | rights, errors, reconcilers, back pressure, probes, logs, tests, limits |
+//! | `namespaces.md` | accounts that may list some namespaces only |
+//! | `memory.md`, `compact.md` | the memory of objects, and how to store them compressed |
+//! | `leader-election.md`, `many-replicas.md` | one of several replicas, or all of them, at work |
+//! | `metrics.md` | what to watch, and a dashboard |
+//!
 //! # Versions
 //!
 //! Clients and objects are kube's. A program must use the kube version of this crate, which is

@@ -6,26 +6,27 @@
 //!
 //! Without a kubeconfig the pods come from a simulated cluster in this process.
 
+#[path = "cluster/access.rs"]
+mod access;
+
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::path::PathBuf;
 use std::time::Duration;
 
+use access::Access;
 use clap::Parser;
 use deltafifo_informer::compact::Compact;
 use deltafifo_informer::shared_informer::{Scope, SharedInformerFactory};
 use deltafifo_testkit::{ApiServer, Resource};
 use k8s_openapi::api::core::v1::Pod;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::Client;
 use serde_json::json;
 
 /// Stores a cluster's pods as compressed objects, and prints the memory that they take.
 #[derive(Parser)]
 struct Args {
-    /// The kubeconfig of the cluster. Default: a simulated cluster in this process.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    access: Access,
     /// The number of simulated pods. Every twenty pods belong to one workload.
     #[arg(long, default_value_t = 10_000)]
     pods: u64,
@@ -34,12 +35,8 @@ struct Args {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
-    let client = match &args.kubeconfig {
-        Some(file) => {
-            let options = KubeConfigOptions::default();
-            let config = Config::from_custom_kubeconfig(Kubeconfig::read_from(file)?, &options);
-            Client::try_from(config.await?)?
-        }
+    let client = match args.access.client().await? {
+        Some(client) => client,
         None => simulated(args.pods)?,
     };
     let factory = SharedInformerFactory::new(client);

@@ -119,18 +119,24 @@ async fn control(
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    run(Args::parse()).await
+    run(Args::parse(), &simulated()).await
 }
 
-pub(crate) async fn run(Args { cluster }: Args) -> Result<(), Box<dyn Error>> {
-    let simulated =
-        ApiServer::builder().resource(Resource::config_maps()).resource(Resource::pods()).build();
+/// Returns the server of the simulated cluster.
+pub(crate) fn simulated() -> ApiServer {
+    ApiServer::builder().resource(Resource::config_maps()).resource(Resource::pods()).build()
+}
+
+pub(crate) async fn run(
+    Args { cluster }: Args,
+    simulated: &ApiServer,
+) -> Result<(), Box<dyn Error>> {
     let client = cluster.client().await?;
     let is_made_up = client.is_none();
     let (stop, stopped) = oneshot::channel::<()>();
     let over = async {
         let over = tokio::select! {
-            story = story(&simulated), if is_made_up => story,
+            story = story(simulated), if is_made_up => story,
             stopped = cluster.stopped() => stopped.map_err(Into::into),
         };
         drop(stop);

@@ -6,19 +6,21 @@
 //!
 //! It writes the lease `deltafifo-example` in the namespace, and deletes it at the end.
 
+#[path = "cluster/access.rs"]
+mod access;
+
 use std::error::Error;
 use std::future::pending;
-use std::path::PathBuf;
 use std::time::Duration;
 
+use access::Access;
 use clap::Parser;
 use deltafifo_informer::leader_election::{ElectionError, LeaderElector, LeaseLock, Term};
 use deltafifo_testkit::{ApiServer, Resource};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, discovery::Scope};
-use kube::{Api, Client, Config};
+use kube::{Api, Client};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -28,26 +30,17 @@ const NAME: &str = "deltafifo-example";
 /// Runs two replicas of which one leads.
 #[derive(Parser)]
 pub(crate) struct Args {
-    /// The kubeconfig of the cluster. Default: a simulated cluster in this process.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    access: Access,
     /// The namespace of the lease.
     #[arg(long, default_value = "default")]
     namespace: String,
 }
 
-impl Args {
-    async fn client(&self) -> Result<Client, Box<dyn Error>> {
-        if let Some(file) = &self.kubeconfig {
-            let kubeconfig = Kubeconfig::read_from(file)?;
-            let options = KubeConfigOptions::default();
-            return Ok(Client::try_from(
-                Config::from_custom_kubeconfig(kubeconfig, &options).await?,
-            )?);
-        }
-        let leases = Resource::built_in(ApiResource::erase::<Lease>(&()), Scope::Namespaced);
-        Ok(ApiServer::builder().resource(leases).build().client())
-    }
+/// Returns the server of the simulated cluster.
+pub(crate) fn simulated() -> ApiServer {
+    let leases = Resource::built_in(ApiResource::erase::<Lease>(&()), Scope::Namespaced);
+    ApiServer::builder().resource(leases).build()
 }
 
 /// A replica in a task.
@@ -89,8 +82,9 @@ fn start(
     Ok(Replica { task, stop })
 }
 
-pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
-    let (client, namespace) = (args.client().await?, &args.namespace);
+pub(crate) async fn run(args: Args, simulated: &ApiServer) -> Result<(), Box<dyn Error>> {
+    let client = args.access.client().await?.unwrap_or_else(|| simulated.client());
+    let namespace = &args.namespace;
     let leases = Api::<Lease>::namespaced(client.clone(), namespace);
     // A lease without a holder is taken at once.
     let metadata = ObjectMeta { name: Some(NAME.to_owned()), ..ObjectMeta::default() };
@@ -129,5 +123,5 @@ pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    run(Args::parse()).await
+    run(Args::parse(), &simulated()).await
 }

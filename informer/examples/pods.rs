@@ -6,26 +6,27 @@
 //! A reflector puts the pods into a queue. Each popped item is applied to the queue's store and
 //! printed.
 
+#[path = "cluster/access.rs"]
+mod access;
+
 use std::error::Error;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use access::Access;
 use clap::Parser;
 use deltafifo::{DeltaFifo, DeltaObject, Indexer, KeyFunc};
 use deltafifo_informer::{KubeListerWatcher, KubeMeta, Reflector, error_chain};
 use deltafifo_testkit::{ApiServer, Resource};
 use k8s_openapi::api::core::v1::Pod;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::Client;
 use serde_json::json;
 
 /// Prints the deltas of a cluster's pods.
 #[derive(Parser)]
 struct Args {
-    /// The kubeconfig of the cluster. Default: a simulated cluster in this process.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    access: Access,
     /// The only namespace to use. Default: all namespaces.
     #[arg(long)]
     namespace: Option<String>,
@@ -34,15 +35,7 @@ struct Args {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
-    let client = match &args.kubeconfig {
-        Some(file) => {
-            let options = KubeConfigOptions::default();
-            let config =
-                Config::from_custom_kubeconfig(Kubeconfig::read_from(file)?, &options).await?;
-            Client::try_from(config)?
-        }
-        None => simulated(),
-    };
+    let client = args.access.client().await?.unwrap_or_else(simulated);
     let source = KubeListerWatcher::new::<Pod>(client, &(), args.namespace.as_deref());
     let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build()?;
     let fifo = Arc::new(DeltaFifo::over(store).build());

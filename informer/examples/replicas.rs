@@ -8,16 +8,19 @@
 //! example writes Leases and config maps with the label `deltafifo/group=deltafifo-replicas` in the
 //! namespace, and deletes them at the end.
 
+#[path = "cluster/access.rs"]
+mod access;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::error::Error;
 use std::fmt::Display;
 use std::future::ready;
 use std::iter::once;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use access::Access;
 use clap::Parser;
 use deltafifo_informer::runtime::controller::{Action, Config as ControllerConfig};
 use deltafifo_informer::runtime::{Controller, watcher};
@@ -27,9 +30,8 @@ use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, discovery::Scope};
-use kube::{Api, Client, Config, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -42,9 +44,8 @@ const MAPS: usize = 300;
 /// Runs three replicas that share config maps, while they are killed and stopped.
 #[derive(Parser)]
 pub(crate) struct Args {
-    /// The kubeconfig of the cluster. Default: a simulated cluster in this process.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    access: Access,
     /// The namespace of the Leases and the config maps.
     #[arg(long, default_value = "default")]
     namespace: String,
@@ -53,19 +54,10 @@ pub(crate) struct Args {
     seconds: u64,
 }
 
-impl Args {
-    async fn client(&self) -> Result<Client, Box<dyn Error>> {
-        if let Some(file) = &self.kubeconfig {
-            let kubeconfig = Kubeconfig::read_from(file)?;
-            let options = KubeConfigOptions::default();
-            return Ok(Client::try_from(
-                Config::from_custom_kubeconfig(kubeconfig, &options).await?,
-            )?);
-        }
-        let leases = Resource::built_in(ApiResource::erase::<Lease>(&()), Scope::Namespaced);
-        let server = ApiServer::builder().resource(leases).resource(Resource::config_maps());
-        Ok(server.build().client())
-    }
+/// Returns the server of the simulated cluster.
+pub(crate) fn simulated() -> ApiServer {
+    let leases = Resource::built_in(ApiResource::erase::<Lease>(&()), Scope::Namespaced);
+    ApiServer::builder().resource(leases).resource(Resource::config_maps()).build()
 }
 
 /// A replica in a task.
@@ -215,8 +207,8 @@ fn selector() -> String {
     format!("{LABEL}={GROUP}")
 }
 
-pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
-    let client = args.client().await?;
+pub(crate) async fn run(args: Args, simulated: &ApiServer) -> Result<(), Box<dyn Error>> {
+    let client = args.access.client().await?.unwrap_or_else(|| simulated.client());
     let mut stage = Stage { client, namespace: args.namespace, began: Instant::now() };
     // An example that was interrupted has left its objects.
     stage.clean_up().await?;
@@ -259,5 +251,5 @@ pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    run(Args::parse()).await
+    run(Args::parse(), &simulated()).await
 }

@@ -1,23 +1,23 @@
 //! The cluster of the examples: a real one, or a simulated one in this process.
 
+mod access;
+
 use std::error::Error;
 use std::future::pending;
 use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
 
+use access::Access;
 use clap::Args;
 use deltafifo_informer::shared_informer::Scope;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::Client;
 use tokio::time::sleep;
 
 /// The arguments of an example: the cluster, the namespace, and the duration.
 #[derive(Args)]
 pub struct Cluster {
-    /// The kubeconfig of the cluster. Default: a simulated cluster in this process.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    access: Access,
     /// The only namespace to use. Default: all namespaces.
     #[arg(long)]
     pub namespace: Option<String>,
@@ -29,13 +29,7 @@ pub struct Cluster {
 impl Cluster {
     /// Returns a client of the cluster, or `None` if it must be simulated.
     pub async fn client(&self) -> Result<Option<Client>, Box<dyn Error>> {
-        let Some(file) = &self.kubeconfig else { return Ok(None) };
-        let config = Config::from_custom_kubeconfig(
-            Kubeconfig::read_from(file)?,
-            &KubeConfigOptions::default(),
-        )
-        .await?;
-        Ok(Some(Client::try_from(config)?))
+        self.access.client().await
     }
 
     pub fn scope(&self) -> Scope {

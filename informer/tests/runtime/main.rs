@@ -11,6 +11,8 @@ mod debounced;
 #[cfg(feature = "compact")]
 mod decoding;
 mod deleted;
+#[path = "../common/deployed.rs"]
+mod deployed;
 mod dynamic;
 mod examples;
 mod finalizers;

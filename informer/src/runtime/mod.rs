@@ -24,11 +24,19 @@
 pub mod controller;
 pub mod finalizer;
 pub(crate) mod form;
+mod predicate;
 pub mod predicates;
 pub mod reflector;
+pub mod utils;
+mod watch_stream;
 pub mod watcher;
 
 pub use controller::{Config, Controller};
 pub use finalizer::finalizer;
 pub use form::Form;
-pub use kube::runtime::{conditions, events, wait};
+pub use kube::runtime::{PredicateConfig, conditions, events, wait};
+pub use predicate::Predicate;
+pub use reflector::reflector;
+pub use watch_stream::WatchStreamExt;
+#[allow(deprecated)]
+pub use watcher::{metadata_watcher, watcher};

@@ -1,6 +1,7 @@
 //! Predicates over updates (kube's `predicates`): functions of an object's old and new state, for
 //! [`Controller::when`](super::Controller::when) and
-//! [`Source::when`](super::controller::Source::when).
+//! [`Source::when`](super::controller::Source::when), and for
+//! [`predicate_filter`](super::WatchStreamExt::predicate_filter) of a stream.
 //!
 //! A predicate is called for updates only. Additions and deletions always trigger a reconcile,
 //! and so do updates that set the deletion timestamp or change the finalizers (for example when
@@ -26,9 +27,9 @@
 use std::any::TypeId;
 
 use kube::Resource;
-use kube::runtime::Predicate;
 
 use super::form::{Form, Part};
+use super::predicate::Predicate;
 
 /// Returns whether the generation, and so the desired state, has changed. Always true for kinds
 /// without a generation, such as `ConfigMap`.
@@ -78,17 +79,16 @@ where
     parts.into_iter().find(|(id, _)| *id == TypeId::of::<P>()).map(|(_, part)| part)
 }
 
-/// Converts a kube predicate, which may be combined or have a fallback. The result is true if the
-/// property that it hashes has changed, or is missing in the new state.
+/// Converts a [`Predicate`] of one state, which may be combined or have a fallback, or may be
+/// kube's. The result is true if the property that it hashes has changed, or is missing in the new
+/// state.
 ///
 /// ```
-/// # use deltafifo_informer::runtime::predicates;
+/// use deltafifo_informer::runtime::{Predicate, predicates};
 /// # use k8s_openapi::api::core::v1::Pod;
-/// use kube::runtime::{Predicate, predicates as kube_predicates};
 ///
-/// let changed = predicates::changed(
-///     kube_predicates::generation.fallback(kube_predicates::resource_version),
-/// );
+/// let changed =
+///     predicates::changed(predicates::generation.fallback(predicates::resource_version));
 /// let pod = |version: &str| {
 ///     let mut pod = Pod::default();
 ///     pod.metadata.resource_version = Some(version.to_owned());
@@ -97,7 +97,7 @@ where
 /// assert!(changed(&pod("1"), &pod("2")));
 /// assert!(!changed(&pod("1"), &pod("1")));
 /// ```
-pub fn changed<K>(property: impl Predicate<K>) -> impl Fn(&K, &K) -> bool {
+pub fn changed<K, M>(property: impl Predicate<K, M>) -> impl Fn(&K, &K) -> bool {
     move |old, new| {
         let current = property.hash_property(new);
         current.is_none() || property.hash_property(old) != current

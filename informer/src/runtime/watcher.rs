@@ -17,7 +17,12 @@
 //! the text is its message. Otherwise the text is a `kube::Error::Service`.
 
 use kube::core::Status;
-pub use kube::runtime::watcher::{Config, Error, InitialListStrategy, ListSemantic, watch_object};
+#[allow(deprecated)]
+pub use kube::runtime::watcher::metadata_watcher;
+pub use kube::runtime::watcher::{
+    Config, DefaultBackoff, Error, Event, ExponentialBackoff, InitialListStrategy, ListSemantic,
+    Result, watch_object, watcher,
+};
 
 use crate::ReflectorError;
 use crate::lister_watcher::RequestError;

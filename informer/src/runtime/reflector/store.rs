@@ -1,33 +1,39 @@
-//! A read handle to a controller's store, with the method names of kube's `Store`.
+//! A read handle to a store, with the method names of kube's `Store`.
 
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use deltafifo::{IndexReader, Labels, Lister, Meta, SelectorError, error_chain};
-#[cfg(feature = "compact")]
-use deltafifo::{Indexer, KeyFunc};
-#[cfg(feature = "compact")]
+use deltafifo::{
+    IndexReader, Indexer, KeyFunc, Labels, Lister, Meta, SelectorError, StoreError, error_chain,
+};
 use kube::Resource;
 use kube::core::{Expression, Selector, SelectorExt};
 #[cfg(feature = "compact")]
 use serde::de::DeserializeOwned;
+use tokio::sync::watch;
 
 use super::ObjectRef;
+pub use super::writer::{Writer, store, store_shared};
 use crate::KubeMeta;
 #[cfg(feature = "compact")]
 use crate::compact::{Compact, CompactStats};
 use crate::runtime::form::Form;
 use crate::shared_informer::SharedInformer;
 
-/// The error of [`Store::wait_until_ready`]: the controller has ended.
+/// The error of [`Store::wait_until_ready`]: the [`Writer`], the informer or the controller that
+/// fills the store has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("controller ended before its first list was stored")]
+#[error(
+    "store did not become ready: its writer, informer or controller ended before the first list \
+     was stored"
+)]
 pub struct WriterDropped;
 
-/// A read handle to the store of a controller (kube's `Store`). Cheap to clone: all clones read
-/// the same store, and a handle may outlive the controller.
+/// A read handle to a store (kube's `Store`): that of a controller or of a [`Writer`], or one made
+/// [of an informer](Self::from) or [of objects](Self::from_objects). Cheap to clone: all clones
+/// read the same store, and a handle may outlive the code that fills the store.
 ///
 /// To read by namespace or by index instead of scanning all objects, use
 /// [`reader`](Self::reader).
@@ -40,9 +46,18 @@ where
     KubeMeta: Meta<F>,
 {
     reader: IndexReader<F, KubeMeta>,
-    /// The informer that fills the store. `None` for the empty store of a controller that could not
-    /// become compact, and has no informer.
-    informer: Option<SharedInformer<F>>,
+    ready: Readiness<F>,
+}
+
+/// Whether all objects of the first list are stored.
+enum Readiness<F: Form>
+where
+    KubeMeta: Meta<F>,
+{
+    /// When the informer is synced.
+    Informer(SharedInformer<F>),
+    /// When the value is true; never, if the sender is dropped before.
+    Flag(watch::Receiver<bool>),
 }
 
 impl<F: Form> Store<F>
@@ -50,28 +65,42 @@ where
     KubeMeta: Labels<F>,
 {
     pub(in super::super) fn of(informer: &SharedInformer<F>) -> Self {
-        Self { reader: informer.store(), informer: Some(informer.clone()) }
+        Self { reader: informer.store(), ready: Readiness::Informer(informer.clone()) }
+    }
+
+    /// Returns the store of `reader`, which is ready when `ready` is true.
+    pub(super) fn of_writer(
+        reader: IndexReader<F, KubeMeta>,
+        ready: watch::Receiver<bool>,
+    ) -> Self {
+        Self { reader, ready: Readiness::Flag(ready) }
     }
 
     /// Returns an empty store whose controller has ended.
     #[cfg(feature = "compact")]
     pub(in super::super) fn ended() -> Self {
-        let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build();
-        let reader = store.expect("a builder without user indexes always builds").reader();
-        Self { reader, informer: None }
+        Self::of_writer(indexer().reader(), watch::channel(false).1)
     }
 
-    /// Waits until all objects of the first list are stored. Any number of tasks may wait.
+    /// Waits until all objects of the first list are stored. Any number of tasks may wait, and all
+    /// of them are woken (kube's store wakes only one).
     ///
-    /// Waiting does not run the controller: the future resolves only if the controller's stream
-    /// is polled or, for a controller over a [shared
-    /// informer](crate::runtime::Controller::from_informer), if that informer runs.
+    /// Waiting does not fill the store: the future resolves only if the controller's stream or the
+    /// [`reflector`](super::reflector()) is polled, or the informer runs.
     ///
     /// # Errors
-    /// [`WriterDropped`] if the controller ends before its first list is stored.
+    /// [`WriterDropped`] if the controller, the [`Writer`] or the informer ends before its first
+    /// list is stored.
     pub async fn wait_until_ready(&self) -> Result<(), WriterDropped> {
-        let informer = self.informer.as_ref().ok_or(WriterDropped)?;
-        informer.wait_for_sync().await.map_err(|_stopped| WriterDropped)
+        match &self.ready {
+            Readiness::Informer(informer) => {
+                informer.wait_for_sync().await.map_err(|_stopped| WriterDropped)
+            }
+            Readiness::Flag(ready) => {
+                let mut ready = ready.clone();
+                ready.wait_for(|ready| *ready).await.map(drop).map_err(|_dropped| WriterDropped)
+            }
+        }
     }
 
     /// Returns the object that `key` refers to, or `None` if it is not stored. For objects of a
@@ -174,8 +203,88 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Store<Compact<K>> {
     /// reconciles, deletion handlers and predicates, and by readers of this store (not in kube).
     #[must_use]
     pub fn compact_stats(&self) -> CompactStats {
-        self.informer.as_ref().map(SharedInformer::compact_stats).unwrap_or_default()
+        match &self.ready {
+            Readiness::Informer(informer) => informer.compact_stats(),
+            Readiness::Flag(_) => CompactStats::default(),
+        }
     }
+}
+
+impl<K: Resource + Send + Sync + 'static> Store<K> {
+    /// Returns a store of `objects` that never changes and is ready at once (not in kube), for unit
+    /// tests of functions that read a store. Of two objects with the same name the later one is
+    /// stored. An object without a name is left out, and logged as an error. O(n).
+    ///
+    /// ```
+    /// use deltafifo_informer::runtime::reflector::{ObjectRef, Store};
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    ///
+    /// let mut map = ConfigMap::default();
+    /// map.metadata.name = Some("prices".to_owned());
+    /// let store = Store::from_objects([map]);
+    /// assert!(store.get(&ObjectRef::new("prices")).is_some());
+    /// ```
+    #[must_use]
+    pub fn from_objects(objects: impl IntoIterator<Item = K>) -> Self {
+        let store = indexer();
+        for object in objects {
+            if let Err(error) = store.add(Arc::new(object)) {
+                log_refused(&error);
+            }
+        }
+        Self::of_writer(store.reader(), watch::channel(true).1)
+    }
+}
+
+/// Returns a handle to the store of the informer, which is ready when the informer is
+/// [synced](SharedInformer::has_synced). It is for functions that take kube's `Store`.
+///
+/// ```
+/// use deltafifo_informer::SharedInformer;
+/// use deltafifo_informer::runtime::reflector::{ObjectRef, Store};
+/// # use deltafifo_testkit::{ApiServer, Resource};
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kube::Api;
+/// use kube::runtime::{WatchStreamExt, watcher};
+///
+/// fn has_prices(maps: &Store<ConfigMap>) -> bool {
+///     maps.get(&ObjectRef::new("prices").within("shop")).is_some()
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = ApiServer::builder().resource(Resource::config_maps()).build().client();
+/// let events = watcher(Api::<ConfigMap>::all(client), watcher::Config::default());
+/// let informer = SharedInformer::for_stream(events.default_backoff()).build()?;
+/// let store = Store::from(&informer);
+/// tokio::spawn(async move { informer.run().await });
+/// store.wait_until_ready().await?;
+/// assert!(!has_prices(&store));
+/// # Ok(())
+/// # }
+/// ```
+impl<F: Form> From<&SharedInformer<F>> for Store<F>
+where
+    KubeMeta: Labels<F>,
+{
+    fn from(informer: &SharedInformer<F>) -> Self {
+        Self::of(informer)
+    }
+}
+
+/// Returns an empty store.
+pub(super) fn indexer<F: Form>() -> Indexer<F, KubeMeta>
+where
+    KubeMeta: Meta<F>,
+{
+    let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build();
+    store.expect("a builder without user indexes always builds")
+}
+
+/// Logs why an object was not stored, or was stored only in part.
+pub(super) fn log_refused(error: &StoreError) {
+    let error = error_chain(error);
+    tracing::error!(error, "object refused; the store keeps its former state, if it has one");
 }
 
 /// Returns the object, or logs why it cannot be decoded.
@@ -211,7 +320,11 @@ where
     KubeMeta: Meta<F>,
 {
     fn clone(&self) -> Self {
-        Self { reader: self.reader.clone(), informer: self.informer.clone() }
+        let ready = match &self.ready {
+            Readiness::Informer(informer) => Readiness::Informer(informer.clone()),
+            Readiness::Flag(ready) => Readiness::Flag(ready.clone()),
+        };
+        Self { reader: self.reader.clone(), ready }
     }
 }
 

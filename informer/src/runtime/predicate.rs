@@ -1,0 +1,153 @@
+//! Properties of objects by which a stream is filtered (kube's `Predicate`).
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kube::runtime::predicates as kubes;
+use kube::{Resource, ResourceExt};
+
+use super::form::Part;
+use super::predicates::part_of;
+
+/// A property of an object, for
+/// [`predicate_filter`](super::WatchStreamExt::predicate_filter) and
+/// [`predicates::changed`](super::predicates::changed) (kube's `Predicate`). Implemented by
+///
+/// * functions that return the hash of a property, and all other predicates of kube (`M` is
+///   [`Hashed`]),
+/// * the functions of [`predicates`](super::predicates) (`M` is [`Compared`]),
+/// * combinations of both, which the methods of this trait return.
+///
+/// `M` keeps the implementations apart. There is no need to name it.
+///
+/// Another function of two states implements the trait, too, but has no property that could be
+/// hashed: it hides nothing.
+///
+/// ```
+/// use deltafifo_informer::runtime::{Predicate, WatchStreamExt, predicates};
+/// # use futures_util::{FutureExt, StreamExt, stream};
+/// # use k8s_openapi::api::core::v1::Node;
+/// # let stream = stream::iter([Ok(Node::default()), Ok(Node::default())]);
+/// let changed = stream.predicate_filter(
+///     predicates::labels.combine(predicates::annotations),
+///     Default::default(),
+/// );
+/// # assert_eq!(changed.count().now_or_never(), Some(1));
+/// ```
+pub trait Predicate<K, M = Hashed> {
+    /// Returns the hash of the property, or `None` if the object does not have it.
+    fn hash_property(&self, object: &K) -> Option<u64>;
+
+    /// Returns a predicate that uses the property `other` of objects that do not have this one.
+    fn fallback<P: Predicate<K, N>, N>(self, other: P) -> Fallback<Self, P>
+    where
+        Self: Sized,
+    {
+        Fallback(self, other)
+    }
+
+    /// Returns a predicate of both properties: it changes if one of them changes.
+    fn combine<P: Predicate<K, N>, N>(self, other: P) -> Combine<Self, P>
+    where
+        Self: Sized,
+    {
+        Combine(self, other)
+    }
+}
+
+/// Marks a [`Predicate`] that hashes a property of one state, as kube's do.
+#[derive(Debug)]
+pub enum Hashed {}
+
+/// Marks a [`Predicate`] that is a function of two states.
+#[derive(Debug)]
+pub enum Compared {}
+
+/// See [`Predicate::fallback`].
+#[derive(Clone, Copy, Debug)]
+pub struct Fallback<A, B>(A, B);
+
+/// See [`Predicate::combine`].
+#[derive(Clone, Copy, Debug)]
+pub struct Combine<A, B>(A, B);
+
+impl<K, P: kube::runtime::Predicate<K>> Predicate<K, Hashed> for P {
+    fn hash_property(&self, object: &K) -> Option<u64> {
+        kube::runtime::Predicate::hash_property(self, object)
+    }
+}
+
+impl<K, P> Predicate<K, Compared> for P
+where
+    K: Resource + Send + Sync + 'static,
+    P: Fn(&K, &K) -> bool + 'static,
+{
+    fn hash_property(&self, object: &K) -> Option<u64> {
+        match part_of::<K, P>(self)? {
+            Part::Generation => kubes::generation(object),
+            Part::ResourceVersion => kubes::resource_version(object),
+            Part::Labels => kubes::labels(object),
+            Part::Annotations => kubes::annotations(object),
+            Part::Finalizers => kubes::finalizers(object),
+        }
+    }
+}
+
+impl<K, A, B, M, N> Predicate<K, (M, N)> for Fallback<A, B>
+where
+    A: Predicate<K, M>,
+    B: Predicate<K, N>,
+{
+    fn hash_property(&self, object: &K) -> Option<u64> {
+        self.0.hash_property(object).or_else(|| self.1.hash_property(object))
+    }
+}
+
+impl<K, A, B, M, N> Predicate<K, (M, N)> for Combine<A, B>
+where
+    A: Predicate<K, M>,
+    B: Predicate<K, N>,
+{
+    fn hash_property(&self, object: &K) -> Option<u64> {
+        match (self.0.hash_property(object), self.1.hash_property(object)) {
+            (None, None) => None,
+            both => Some(hash(&both)),
+        }
+    }
+}
+
+fn hash(property: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    property.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A predicate for kube's filter that hides less than `P`: see
+/// [`predicate_filter`](super::WatchStreamExt::predicate_filter).
+#[derive(Debug)]
+pub struct Unhidden<P, M> {
+    predicate: P,
+    /// The number of objects without the property.
+    without: AtomicU64,
+    marker: PhantomData<fn() -> M>,
+}
+
+impl<P, M> Unhidden<P, M> {
+    pub(super) fn new(predicate: P) -> Self {
+        Self { predicate, without: AtomicU64::new(0), marker: PhantomData }
+    }
+}
+
+impl<K: Resource, P: Predicate<K, M>, M> kube::runtime::Predicate<K> for Unhidden<P, M> {
+    fn hash_property(&self, object: &K) -> Option<u64> {
+        let property = self.predicate.hash_property(object).ok_or_else(|| {
+            // kube's filter passes an object without a property, and remembers the property that
+            // the object had before. So each object without one gets a property of its own.
+            self.without.fetch_add(1, Ordering::Relaxed)
+        });
+        let is_ending = object.meta().deletion_timestamp.is_some();
+        Some(hash(&(property, is_ending, object.finalizers())))
+    }
+}

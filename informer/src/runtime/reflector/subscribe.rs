@@ -1,0 +1,142 @@
+//! The subscribers of a shared store.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use async_broadcast::{InactiveReceiver, Receiver, Sender};
+use futures_util::{Stream, StreamExt};
+use kube::Resource;
+
+use super::Store;
+
+/// A change that a writer has made to its store.
+#[derive(Debug)]
+#[allow(dead_code)] // The fields that `ReflectHandle` does not read are for controllers.
+pub(in crate::runtime) enum Change<K> {
+    /// An object was stored, or a complete list has it, changed or not.
+    Applied {
+        /// The state before, of an object with the same uid.
+        old: Option<Arc<K>>,
+        new: Arc<K>,
+    },
+    /// An object was removed: by a deletion, by a complete list that does not have it, or by an
+    /// object of the same name and another uid, whose `Applied` follows.
+    Deleted {
+        /// The state that was stored.
+        old: Arc<K>,
+        /// The last state, which is `old` if the deletion was not observed.
+        last: Arc<K>,
+    },
+}
+
+impl<K> Clone for Change<K> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Applied { old, new } => Self::Applied { old: old.clone(), new: new.clone() },
+            Self::Deleted { old, last } => Self::Deleted { old: old.clone(), last: last.clone() },
+        }
+    }
+}
+
+/// The sending half of the bounded buffer of changes, of which each subscriber receives all.
+pub(super) struct Dispatcher<K> {
+    sender: Sender<Change<K>>,
+    /// Keeps the buffer open while there are no subscribers.
+    inactive: InactiveReceiver<Change<K>>,
+}
+
+impl<K> Dispatcher<K> {
+    pub(super) fn new(capacity: usize) -> Self {
+        let (mut sender, receiver) = async_broadcast::broadcast(capacity.max(1));
+        // Changes without a subscriber are dropped.
+        sender.set_await_active(false);
+        Self { sender, inactive: receiver.deactivate() }
+    }
+
+    /// Waits until the buffer has room for `change`, and puts it there.
+    pub(super) async fn send(&self, change: Change<K>) {
+        // Fails only if there is no subscriber.
+        let _ = self.sender.broadcast_direct(change).await;
+    }
+
+    pub(super) fn subscribe(&self) -> Receiver<Change<K>> {
+        self.inactive.activate_cloned()
+    }
+}
+
+/// A subscriber of a shared store (kube's `ReflectHandle`): a stream of the objects that the
+/// reflector applies to the store, created by [`Writer::subscribe`](super::Writer::subscribe).
+///
+/// The stream yields the objects that were applied after it was created, and all objects of each
+/// complete list. It ends when the reflector has ended and everything is yielded. A clone yields
+/// what the original has not yielded yet.
+///
+/// **Poll every handle**, or drop it: when a handle lags behind by the size of the buffer, the
+/// reflector waits, and so do all other subscribers. In return, no handle loses anything.
+///
+/// Differences from kube:
+///
+/// * The stream yields each state that was applied, in order. kube's yields the state that is in
+///   the store when the handle is polled.
+/// * If an object is deleted before it is yielded, kube's stream stops until the next event. This
+///   one continues.
+/// * A controller that is given the handle itself also receives deletions, including those that
+///   only a list shows. The type of an adapter, such as [`map`](StreamExt::map), can carry none:
+///   use [`owns_informer`](crate::runtime::Controller::owns_informer) instead if a deletion must
+///   trigger a reconcile.
+/// * The type of the objects may be [dynamic](kube::core::DynamicObject).
+pub struct ReflectHandle<K: Resource + Send + Sync + 'static> {
+    changes: Receiver<Change<K>>,
+    reader: Store<K>,
+}
+
+impl<K: Resource + Send + Sync + 'static> ReflectHandle<K> {
+    pub(super) fn new(changes: Receiver<Change<K>>, reader: Store<K>) -> Self {
+        Self { changes, reader }
+    }
+
+    /// Returns a read handle to the store.
+    #[must_use]
+    pub fn reader(&self) -> Store<K> {
+        self.reader.clone()
+    }
+
+    /// Returns the stream of all changes, which has what this one has not yielded yet.
+    #[allow(dead_code)] // For the controllers over streams.
+    pub(in crate::runtime) fn into_changes(
+        self,
+    ) -> impl Stream<Item = Change<K>> + Send + Unpin + use<K> {
+        self.changes
+    }
+}
+
+impl<K: Resource + Send + Sync + 'static> Stream for ReflectHandle<K> {
+    type Item = Arc<K>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Arc<K>>> {
+        loop {
+            match ready!(self.changes.poll_next_unpin(context)) {
+                Some(Change::Applied { new, .. }) => return Poll::Ready(Some(new)),
+                Some(Change::Deleted { .. }) => {}
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+impl<K: Resource + Send + Sync + 'static> Clone for ReflectHandle<K> {
+    fn clone(&self) -> Self {
+        Self { changes: self.changes.clone(), reader: self.reader.clone() }
+    }
+}
+
+impl<K: Resource + Send + Sync + 'static> fmt::Debug for ReflectHandle<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReflectHandle")
+            .field("pending", &self.changes.len())
+            .field("reader", &self.reader)
+            .finish()
+    }
+}

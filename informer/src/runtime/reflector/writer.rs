@@ -1,0 +1,298 @@
+//! The writing half of a store, which applies the events of a kube watcher.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::Hash;
+use std::pin::pin;
+use std::sync::Arc;
+
+use deltafifo::{Indexer, StoreError};
+use futures_util::{Stream, StreamExt};
+use kube::Resource;
+use kube::runtime::watcher::{self, Event};
+use tokio::sync::watch;
+
+use super::Store;
+use super::store::{indexer, log_refused};
+use super::subscribe::{Change, Dispatcher, ReflectHandle};
+use crate::KubeMeta;
+
+/// The writing half of a store (kube's `Writer`). A [`reflector`] or
+/// [`reflect`](crate::runtime::WatchStreamExt::reflect) takes it. A unit test can call
+/// [`apply_watcher_event`](Self::apply_watcher_event) itself, without a runtime.
+///
+/// | event | effect |
+/// | --- | --- |
+/// | `Apply`, `Delete` | stores, removes the object; also in the list that is not complete yet |
+/// | `Init` | begins a list. An earlier incomplete list is dropped, and deletes nothing |
+/// | `InitApply` | adds an object to the list. The store does not change |
+/// | `InitDone` | replaces the contents of the store with the list: objects that are not listed are gone. The store is [ready](Store::wait_until_ready) |
+///
+/// Differences from kube:
+///
+/// * kube loses an `Apply` and undoes a `Delete` that occur while a list is incomplete, as when two
+///   watchers are merged.
+/// * `InitDone` without a list makes the store ready, and does not empty it.
+/// * An object without a name is not stored, and logged as an error; kube panics. So is an object
+///   for which an [index function](deltafifo::IndexReader::add_indexers) fails.
+/// * Keys are namespaces and names. The dynamic type is not used.
+/// * `InitDone` is atomic per object: readers on other threads may see a part of it.
+pub struct Writer<K: Resource + Send + Sync + 'static> {
+    store: Indexer<K, KubeMeta>,
+    /// The objects of a list that is not complete; `None` if there is none.
+    listed: Option<Vec<Arc<K>>>,
+    ready: watch::Sender<bool>,
+    /// `None` if the store is not shared.
+    dispatcher: Option<Dispatcher<K>>,
+}
+
+impl<K: Resource + Clone + Send + Sync + 'static> Writer<K>
+where
+    K::DynamicType: Eq + Hash + Clone,
+{
+    /// Creates the writer of an empty store.
+    #[must_use]
+    pub fn new(_dyntype: K::DynamicType) -> Self {
+        Self { store: indexer(), listed: None, ready: watch::Sender::new(false), dispatcher: None }
+    }
+
+    /// Creates the writer of an empty store that can be [subscribed](Self::subscribe) to. A
+    /// subscriber may lag behind by `buf_size` changes, at least by one, before the reflector
+    /// waits for it.
+    #[must_use]
+    pub fn new_shared(buf_size: usize, dyntype: K::DynamicType) -> Self {
+        Self { dispatcher: Some(Dispatcher::new(buf_size)), ..Self::new(dyntype) }
+    }
+
+    /// Returns a read handle to the store.
+    #[must_use]
+    pub fn as_reader(&self) -> Store<K> {
+        Store::of_writer(self.store.reader(), self.ready.subscribe())
+    }
+
+    /// Returns a new subscriber, or `None` if the writer is not
+    /// [shared](Self::new_shared). It receives what a [`reflector`] or
+    /// [`reflect_shared`](crate::runtime::WatchStreamExt::reflect_shared) applies from now on.
+    #[must_use]
+    pub fn subscribe(&self) -> Option<ReflectHandle<K>> {
+        let dispatcher = self.dispatcher.as_ref()?;
+        Some(ReflectHandle::new(dispatcher.subscribe(), self.as_reader()))
+    }
+
+    /// Applies an event to the store. [Subscribers](Self::subscribe) are not notified, as in kube.
+    /// O(1); at the end of a list O(listed + stored).
+    ///
+    /// ```
+    /// use deltafifo_informer::runtime::{reflector, watcher};
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    ///
+    /// # let mut map = ConfigMap::default();
+    /// # map.metadata.name = Some("prices".to_owned());
+    /// let (store, mut writer) = reflector::store::<ConfigMap>();
+    /// writer.apply_watcher_event(&watcher::Event::Init);
+    /// writer.apply_watcher_event(&watcher::Event::InitApply(map));
+    /// assert!(store.is_empty());
+    /// writer.apply_watcher_event(&watcher::Event::InitDone);
+    /// assert_eq!(store.len(), 1);
+    /// ```
+    pub fn apply_watcher_event(&mut self, event: &Event<K>) {
+        self.apply(event);
+    }
+
+    /// Applies an event. Returns the changes that it makes if the store is shared, otherwise
+    /// nothing.
+    fn apply(&mut self, event: &Event<K>) -> Vec<Change<K>> {
+        match event {
+            Event::Apply(object) => {
+                let object = Arc::new(object.clone());
+                if let Some(listed) = &mut self.listed {
+                    listed.push(object.clone());
+                }
+                self.put(object)
+            }
+            Event::Delete(object) => self.delete(object),
+            Event::Init => {
+                self.listed = Some(Vec::new());
+                Vec::new()
+            }
+            Event::InitApply(object) => {
+                self.listed.get_or_insert_default().push(Arc::new(object.clone()));
+                Vec::new()
+            }
+            Event::InitDone => {
+                let changes = self.listed.take().map(|listed| self.replace(listed));
+                self.ready.send_replace(true);
+                changes.unwrap_or_default()
+            }
+        }
+    }
+
+    fn put(&self, object: Arc<K>) -> Vec<Change<K>> {
+        let old = self.stored(&object);
+        let updated = self.store.update(object.clone()).inspect_err(log_refused);
+        let is_stored = matches!(updated, Ok(()) | Err(StoreError::Released { .. }));
+        if is_stored && self.dispatcher.is_some() { between(old, object) } else { Vec::new() }
+    }
+
+    fn delete(&mut self, object: &K) -> Vec<Change<K>> {
+        let key = self.key(object);
+        if let Some(listed) = &mut self.listed {
+            let keys = self.store.keys();
+            listed.retain(|other| keys.key(other).ok() != key);
+        }
+        let old = self.stored(object);
+        if let Err(error) = self.store.delete(object) {
+            log_refused(&error);
+        }
+        let deleted = |old| Change::Deleted { old, last: Arc::new(object.clone()) };
+        old.map(deleted).into_iter().collect()
+    }
+
+    /// Replaces the contents of the store.
+    fn replace(&self, listed: Vec<Arc<K>>) -> Vec<Change<K>> {
+        let is_shared = self.dispatcher.is_some();
+        let before = if is_shared { self.by_key() } else { HashMap::new() };
+        for error in self.store.replace_keeping(listed, []) {
+            log_refused(&error);
+        }
+        if is_shared { between_lists(before, self.by_key()) } else { Vec::new() }
+    }
+
+    /// Returns the stored state of an object, if the store is shared.
+    fn stored(&self, object: &K) -> Option<Arc<K>> {
+        self.dispatcher.as_ref()?;
+        self.store.get(object).ok().flatten()
+    }
+
+    fn key(&self, object: &K) -> Option<String> {
+        self.store.keys().key(object).ok()
+    }
+
+    fn by_key(&self) -> HashMap<String, Arc<K>> {
+        let with_key = |object: Arc<K>| Some((self.key(&object)?, object));
+        self.store.list().into_iter().filter_map(with_key).collect()
+    }
+
+    /// Passes changes to the subscribers. Waits while one of them lags behind.
+    async fn dispatch(&self, changes: Vec<Change<K>>) {
+        if let Some(dispatcher) = &self.dispatcher {
+            for change in changes {
+                dispatcher.send(change).await;
+            }
+        }
+    }
+}
+
+/// Returns the changes between two stored states of a key.
+fn between<K: Resource>(old: Option<Arc<K>>, new: Arc<K>) -> Vec<Change<K>> {
+    match old {
+        Some(old) if old.meta().uid != new.meta().uid => {
+            let deleted = Change::Deleted { last: old.clone(), old };
+            vec![deleted, Change::Applied { old: None, new }]
+        }
+        old => vec![Change::Applied { old, new }],
+    }
+}
+
+/// Returns the changes between the contents before and after a list.
+fn between_lists<K: Resource>(
+    mut before: HashMap<String, Arc<K>>,
+    after: HashMap<String, Arc<K>>,
+) -> Vec<Change<K>> {
+    let applied: Vec<_> =
+        after.into_iter().flat_map(|(key, new)| between(before.remove(&key), new)).collect();
+    let deleted = before.into_values().map(|old| Change::Deleted { last: old.clone(), old });
+    deleted.chain(applied).collect()
+}
+
+impl<K: Resource + Clone + Send + Sync + 'static> Default for Writer<K>
+where
+    K::DynamicType: Default + Eq + Hash + Clone,
+{
+    fn default() -> Self {
+        Self::new(K::DynamicType::default())
+    }
+}
+
+impl<K: Resource + Send + Sync + 'static> fmt::Debug for Writer<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer")
+            .field("len", &self.store.len())
+            .field("is_ready", &*self.ready.borrow())
+            .field("is_shared", &self.dispatcher.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Creates a store and its writer (kube's `store`). The [`reflector()`] takes the writer.
+#[must_use]
+pub fn store<K>() -> (Store<K>, Writer<K>)
+where
+    K: Resource + Clone + Send + Sync + 'static,
+    K::DynamicType: Default + Eq + Hash + Clone,
+{
+    let writer = Writer::default();
+    (writer.as_reader(), writer)
+}
+
+/// Creates a store that can be [subscribed](Writer::subscribe) to, and its writer (kube's
+/// `store_shared`). A subscriber may lag behind by `buf_size` changes before the
+/// [reflector](reflector()) waits for it.
+#[must_use]
+pub fn store_shared<K>(buf_size: usize) -> (Store<K>, Writer<K>)
+where
+    K: Resource + Clone + Send + Sync + 'static,
+    K::DynamicType: Default + Eq + Hash + Clone,
+{
+    let writer = Writer::new_shared(buf_size, K::DynamicType::default());
+    (writer.as_reader(), writer)
+}
+
+/// Applies the events of a kube watcher to the store of `writer` (kube's `reflector`). Returns the
+/// stream of the events, each of which is applied, and passed to the subscribers, before it is
+/// yielded. An error changes nothing.
+///
+/// The returned stream must be polled to fill the store. If it ends or is dropped, the store keeps
+/// its objects, and the streams of the subscribers end.
+///
+/// ```
+/// use deltafifo_informer::runtime::{WatchStreamExt, reflector, watcher};
+/// # use deltafifo_testkit::{ApiServer, Resource};
+/// use futures_util::TryStreamExt;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kube::{Api, ResourceExt};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ApiServer::builder().resource(Resource::config_maps()).build();
+/// # server.apply(serde_json::json!({
+/// #     "kind": "ConfigMap", "apiVersion": "v1", "metadata": { "name": "prices" },
+/// # }))?;
+/// # let client = server.client();
+/// let (store, writer) = reflector::store();
+/// let maps = watcher(Api::<ConfigMap>::all(client), watcher::Config::default());
+/// let mut maps = std::pin::pin!(reflector(writer, maps.default_backoff()).applied_objects());
+/// while let Some(map) = maps.try_next().await? {
+///     println!("{} is one of {}", map.name_any(), store.len());
+/// #   break;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub fn reflector<K, W>(mut writer: Writer<K>, stream: W) -> impl Stream<Item = W::Item>
+where
+    K: Resource + Clone + Send + Sync + 'static,
+    K::DynamicType: Eq + Hash + Clone,
+    W: Stream<Item = watcher::Result<Event<K>>>,
+{
+    async_stream::stream! {
+        let mut stream = pin!(stream);
+        while let Some(event) = stream.next().await {
+            if let Ok(event) = &event {
+                let changes = writer.apply(event);
+                writer.dispatch(changes).await;
+            }
+            yield event;
+        }
+    }
+}

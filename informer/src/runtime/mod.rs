@@ -10,16 +10,65 @@
 //! };
 //! ```
 //!
-//! Re-exported from kube without changes: [`watcher::Config`], [`reflector::ObjectRef`], and the
-//! modules [`events`], [`wait`] and [`conditions`], which do not depend on the controller.
+//! Programs that use kube's streams move in the same way:
 //!
-//! Types of this crate: [`Controller`], its [`Action`](controller::Action), [`Config`] and
-//! [`Error`](controller::Error), the [`Store`](reflector::Store), [`finalizer()`], and
-//! [`predicates`], which compare two states of an object.
+//! ```
+//! // use kube::runtime::{Predicate, WatchStreamExt, predicates, reflector, watcher};
+//! use deltafifo_informer::runtime::{Predicate, WatchStreamExt, predicates, reflector, watcher};
+//! # use deltafifo_testkit::{ApiServer, Resource};
+//! use futures_util::TryStreamExt;
+//! use k8s_openapi::api::core::v1::Node;
+//! use kube::{Api, ResourceExt};
 //!
-//! [`controller`] lists the differences from kube's controller and its missing parts. To use the
-//! events of a kube watcher, pass them to a queue with [`reflector::feed`], or build an informer
-//! over them with [`SharedInformer::for_stream`](crate::SharedInformer::for_stream).
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = ApiServer::builder().resource(Resource::nodes()).build();
+//! # let node = serde_json::json!({
+//! #     "kind": "Node", "apiVersion": "v1", "metadata": { "name": "a" },
+//! # });
+//! # server.apply(node)?;
+//! # let client = server.client();
+//! let (store, writer) = reflector::store();
+//! let nodes = watcher(Api::<Node>::all(client), watcher::Config::default())
+//!     .default_backoff()
+//!     .reflect(writer)
+//!     .applied_objects()
+//!     .predicate_filter(predicates::labels.combine(predicates::annotations), Default::default());
+//! let mut nodes = std::pin::pin!(nodes);
+//! tokio::spawn(async move {
+//!     let ready = store.wait_until_ready().await;
+//!     ready.map(|()| println!("there are {} nodes", store.len()))
+//! });
+//! while let Some(node) = nodes.try_next().await? {
+//!     println!("{} has new labels or annotations", node.name_any());
+//! #   break;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Re-exported from kube without changes: [`watcher()`] and the types of its
+//! [events and configuration](watcher), [`reflector::ObjectRef`], the adapters and backoffs of
+//! [`utils`], and the modules [`events`], [`wait`] and [`conditions`], which do not depend on the
+//! controller.
+//!
+//! Types of this crate:
+//!
+//! * [`Controller`], its [`Action`](controller::Action), [`Config`] and
+//!   [`Error`](controller::Error), and [`finalizer()`]. [`controller`] lists the differences from
+//!   kube's controller and its missing parts.
+//! * The [`Store`](reflector::Store), its [`Writer`](reflector::Writer), which lists the
+//!   differences from kube's, [`reflector()`] and its
+//!   [subscribers](reflector::ReflectHandle).
+//! * [`WatchStreamExt`]: the methods of kube's trait of that name.
+//! * [`predicates`], which compare two states of an object, and [`Predicate`], the trait by which
+//!   a stream uses them.
+//!
+//! A stream of objects loses the deletions that only a list shows. An
+//! [informer](crate::SharedInformer) does not lose them, and any number of controllers and handlers
+//! share it. To use the events of a kube watcher, build an informer over them with
+//! [`SharedInformer::for_stream`](crate::SharedInformer::for_stream), or pass them to a queue with
+//! [`reflector::feed`].
 
 pub mod controller;
 pub mod finalizer;

@@ -12,18 +12,20 @@ use super::form::Part;
 use super::predicates::part_of;
 
 /// A property of an object, for
-/// [`predicate_filter`](super::WatchStreamExt::predicate_filter) and
-/// [`predicates::changed`](super::predicates::changed) (kube's `Predicate`). Implemented by
+/// [`predicate_filter`](super::WatchStreamExt::predicate_filter) of a stream and for
+/// [`predicates::changed`](super::predicates::changed) (kube's `Predicate`). Import this trait
+/// instead of kube's, not beside it. It is implemented by
 ///
-/// * functions that return the hash of a property, and all other predicates of kube (`M` is
-///   [`Hashed`]),
-/// * the functions of [`predicates`](super::predicates) (`M` is [`Compared`]),
-/// * combinations of both, which the methods of this trait return.
+/// * functions that return the hash of a property, and everything that implements kube's trait,
+/// * the functions of [`predicates`](super::predicates),
+/// * combinations of them, which the methods of this trait return.
 ///
-/// `M` keeps the implementations apart. There is no need to name it.
+/// Any other function of two states implements it, too, but has no property that could be hashed,
+/// and hides nothing.
 ///
-/// Another function of two states implements the trait, too, but has no property that could be
-/// hashed: it hides nothing.
+/// `M` keeps the implementations apart, and is inferred. A type of your own implements
+/// `Predicate<K>`. A function that takes any predicate is generic over it:
+/// `fn filter<M: 'static>(predicate: impl Predicate<Pod, M>)`.
 ///
 /// ```
 /// use deltafifo_informer::runtime::{Predicate, WatchStreamExt, predicates};
@@ -57,11 +59,11 @@ pub trait Predicate<K, M = Hashed> {
     }
 }
 
-/// Marks a [`Predicate`] that hashes a property of one state, as kube's do.
+/// Marks the implementation of [`Predicate`] for functions of one state, and of kube's trait.
 #[derive(Debug)]
 pub enum Hashed {}
 
-/// Marks a [`Predicate`] that is a function of two states.
+/// Marks the implementation of [`Predicate`] for functions of two states.
 #[derive(Debug)]
 pub enum Compared {}
 

@@ -5,6 +5,4 @@ pub use kube::runtime::utils::{
     ResetTimerBackoff, StreamBackoff,
 };
 
-pub use super::predicate::{Combine, Compared, Fallback, Hashed, Predicate, Unhidden};
-pub use super::predicates;
-pub use super::watch_stream::WatchStreamExt;
+pub use super::{Predicate, WatchStreamExt, predicates};

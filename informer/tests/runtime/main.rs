@@ -31,9 +31,12 @@ mod runs;
 mod shared;
 mod shutdown;
 mod store;
+mod stream_methods;
 mod streams;
+mod subscribers;
 mod twins;
 mod watched;
 mod watcher_events;
 #[path = "../common/without.rs"]
 mod without;
+mod writers;

@@ -2,9 +2,10 @@
 //! fills a queue (kube's `reflector`).
 //!
 //! [`store()`], [`store_shared()`], [`reflector()`], [`Writer`] and [`ReflectHandle`] have kube's
-//! signatures, for programs that move here with a stream of their own. An
-//! [informer](crate::SharedInformer::for_stream) over the same stream gives more: see the table
-//! there.
+//! signatures, for programs with a stream of their own. An
+//! [informer over the same stream](crate::SharedInformer::for_stream) also delivers deletions that
+//! only a list shows, has indexes from its first object on, and its late subscribers first receive
+//! the stored objects.
 
 pub mod store;
 mod subscribe;

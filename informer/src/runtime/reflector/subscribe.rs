@@ -140,3 +140,76 @@ impl<K: Resource + Send + Sync + 'static> fmt::Debug for ReflectHandle<K> {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures_util::{FutureExt, StreamExt, stream};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::runtime::watcher::Event;
+
+    use super::super::{ReflectHandle, reflector, store_shared};
+    use super::Change;
+
+    /// Returns an object. Its uid is a digit of `state`, and its version is the other digits.
+    fn map(name: &str, state: u32) -> ConfigMap {
+        let mut map = ConfigMap::default();
+        map.metadata.name = Some(name.to_owned());
+        map.metadata.uid = Some((state / 100).to_string());
+        map.metadata.resource_version = Some(state.to_string());
+        map
+    }
+
+    fn shown(map: &ConfigMap) -> &str {
+        map.metadata.resource_version.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the changes that these events make: `+a1`, `a1>2` or `-a1>2`.
+    fn changes(events: Vec<Event<ConfigMap>>) -> Vec<String> {
+        let (_, writer) = store_shared(100);
+        let handle: ReflectHandle<ConfigMap> = writer.subscribe().unwrap();
+        let events = reflector(writer, stream::iter(events.into_iter().map(Ok)));
+        assert!(events.count().now_or_never().is_some());
+        let show = |change| match change {
+            Change::Applied { old: None, new } => format!("+{}", shown(&new)),
+            Change::Applied { old: Some(old), new } => format!("{}>{}", shown(&old), shown(&new)),
+            Change::Deleted { old, last } if Arc::ptr_eq(&old, &last) => {
+                format!("-{}", shown(&old))
+            }
+            Change::Deleted { old, last } => format!("-{}>{}", shown(&old), shown(&last)),
+        };
+        handle.into_changes().map(show).collect().now_or_never().expect("the writer is dropped")
+    }
+
+    #[test]
+    fn changes_have_the_states_before_and_after() {
+        let events = [101, 102].map(|state| Event::Apply(map("a", state)));
+        let deleted = [Event::Delete(map("a", 103)), Event::Delete(map("a", 104))];
+        let changes = changes(events.into_iter().chain(deleted).collect());
+        assert_eq!(changes, ["+101", "101>102", "-102>103"]);
+    }
+
+    #[test]
+    fn object_made_again_is_deleted_first() {
+        let changes = changes([101, 202].map(|state| Event::Apply(map("a", state))).into());
+        assert_eq!(changes, ["+101", "-101", "+202"]);
+    }
+
+    #[test]
+    fn list_deletes_what_it_does_not_have_before_it_applies_the_rest() {
+        let list = |objects: &[(&str, u32)]| {
+            let objects = objects.iter().map(|(name, state)| Event::InitApply(map(name, *state)));
+            [Event::Init].into_iter().chain(objects).chain([Event::InitDone]).collect::<Vec<_>>()
+        };
+        let first = list(&[("a", 101), ("b", 102), ("c", 103)]);
+        let mut changes = changes([first, list(&[("b", 102), ("c", 204), ("d", 105)])].concat());
+        let second = changes.split_off(3);
+        assert_eq!(second[0], "-101");
+        let position = |change: &str| second.iter().position(|other| other == change).unwrap();
+        assert!(position("-103") < position("+204"));
+        let mut second = second.clone();
+        second.sort();
+        assert_eq!(second, ["+105", "+204", "-101", "-103", "102>102"]);
+    }
+}

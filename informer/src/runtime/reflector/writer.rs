@@ -26,7 +26,7 @@ use crate::KubeMeta;
 /// | `Apply`, `Delete` | stores, removes the object; also in the list that is not complete yet |
 /// | `Init` | begins a list. An earlier incomplete list is dropped, and deletes nothing |
 /// | `InitApply` | adds an object to the list. The store does not change |
-/// | `InitDone` | replaces the contents of the store with the list: objects that are not listed are gone. The store is [ready](Store::wait_until_ready) |
+/// | `InitDone` | replaces the contents with the list. The store is [ready](Store::wait_until_ready) |
 ///
 /// Differences from kube:
 ///
@@ -73,6 +73,33 @@ where
     /// Returns a new subscriber, or `None` if the writer is not
     /// [shared](Self::new_shared). It receives what a [`reflector`] or
     /// [`reflect_shared`](crate::runtime::WatchStreamExt::reflect_shared) applies from now on.
+    ///
+    /// ```
+    /// use deltafifo_informer::runtime::{WatchStreamExt, reflector, watcher};
+    /// # use deltafifo_testkit::{ApiServer, Resource};
+    /// use futures_util::StreamExt;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube::{Api, ResourceExt};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ApiServer::builder().resource(Resource::config_maps()).build();
+    /// # server.apply(serde_json::json!({
+    /// #     "kind": "ConfigMap", "apiVersion": "v1", "metadata": { "name": "prices" },
+    /// # }))?;
+    /// # let client = server.client();
+    /// let (store, writer) = reflector::store_shared::<ConfigMap>(256);
+    /// let mut subscriber = writer.subscribe().expect("the store is shared");
+    /// let maps = watcher(Api::all(client), watcher::Config::default()).default_backoff();
+    /// tokio::spawn(maps.reflect_shared(writer).for_each(|_| async {}));
+    /// while let Some(map) = subscriber.next().await {
+    ///     println!("{} of {} maps", map.name_any(), store.len());
+    /// #   assert_eq!(store.len(), 1);
+    /// #   break;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn subscribe(&self) -> Option<ReflectHandle<K>> {
         let dispatcher = self.dispatcher.as_ref()?;
@@ -272,8 +299,12 @@ where
 /// let (store, writer) = reflector::store();
 /// let maps = watcher(Api::<ConfigMap>::all(client), watcher::Config::default());
 /// let mut maps = std::pin::pin!(reflector(writer, maps.default_backoff()).applied_objects());
+/// tokio::spawn(async move {
+///     let ready = store.wait_until_ready().await;
+///     ready.map(|()| println!("there are {} maps", store.len()))
+/// });
 /// while let Some(map) = maps.try_next().await? {
-///     println!("{} is one of {}", map.name_any(), store.len());
+///     println!("{} was created or changed, or listed", map.name_any());
 /// #   break;
 /// }
 /// # Ok(())

@@ -1,4 +1,4 @@
-//! The forms in which a controller's informer can keep objects.
+//! The forms in which stores and the informers of controllers can keep objects.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,12 +14,13 @@ use crate::compact::Compact;
 #[cfg(feature = "compact")]
 use crate::wire::LARGE;
 
-/// The form in which a controller's informer keeps its objects: the objects themselves, or
+/// The form in which a [`Store`](super::reflector::Store) keeps its objects: the objects
+/// themselves, or
 /// [`Compact`](https://docs.rs/deltafifo-informer/latest/deltafifo_informer/compact/struct.Compact.html)
 /// ones (feature `compact`). There is no need to implement it.
-pub trait Form: Sized + Send + Sync + 'static {
-    /// The type of the objects, which reconcilers, mappers and predicates receive.
-    type Object: Resource + Send + Sync + 'static;
+pub trait StoreForm: Sized + 'static {
+    /// The type of the objects, which readers of the store receive.
+    type Object: Resource + 'static;
 
     /// Whether the form is the object itself, so that decoding costs nothing.
     #[doc(hidden)]
@@ -56,6 +57,13 @@ pub trait Form: Sized + Send + Sync + 'static {
     fn each_owner(&self, visit: impl FnMut(&str, &str, &str));
 }
 
+/// The form in which a controller's informer keeps its objects, which it uses on several threads.
+/// Reconcilers, mappers and predicates receive the [objects](StoreForm::Object). There is no need
+/// to implement it.
+pub trait Form: StoreForm<Object: Send + Sync> + Send + Sync {}
+
+impl<F: StoreForm<Object: Send + Sync> + Send + Sync> Form for F {}
+
 /// A part of an object's metadata that [`predicates`](super::predicates) compare.
 #[doc(hidden)]
 #[derive(Clone, Copy)]
@@ -67,7 +75,7 @@ pub enum Part {
     Finalizers,
 }
 
-impl<K: Resource + Send + Sync + 'static> Form for K {
+impl<K: Resource + 'static> StoreForm for K {
     type Object = K;
 
     const IS_OBJECT: bool = true;
@@ -111,7 +119,7 @@ impl<K: Resource + Send + Sync + 'static> Form for K {
 }
 
 #[cfg(feature = "compact")]
-impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Form for Compact<K> {
+impl<K: Resource + DeserializeOwned + Send + Sync + 'static> StoreForm for Compact<K> {
     type Object = K;
 
     const IS_OBJECT: bool = false;

@@ -48,7 +48,7 @@
 //! ```
 //!
 //! Re-exported from kube without changes: [`watcher()`] and the types of its
-//! [events and configuration](watcher), [`reflector::ObjectRef`], the adapters and backoffs of
+//! [events and configuration](mod@watcher), [`reflector::ObjectRef`], the adapters and backoffs of
 //! [`utils`], and the modules [`events`], [`wait`] and [`conditions`], which do not depend on the
 //! controller.
 //!
@@ -82,7 +82,7 @@ pub mod watcher;
 
 pub use controller::{Config, Controller};
 pub use finalizer::finalizer;
-pub use form::Form;
+pub use form::{Form, StoreForm};
 pub use kube::runtime::{PredicateConfig, conditions, events, wait};
 pub use predicate::Predicate;
 pub use reflector::reflector;

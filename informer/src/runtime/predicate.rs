@@ -83,7 +83,7 @@ impl<K, P: kube::runtime::Predicate<K>> Predicate<K, Hashed> for P {
 
 impl<K, P> Predicate<K, Compared> for P
 where
-    K: Resource + Send + Sync + 'static,
+    K: Resource + 'static,
     P: Fn(&K, &K) -> bool + 'static,
 {
     fn hash_property(&self, object: &K) -> Option<u64> {

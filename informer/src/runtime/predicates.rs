@@ -28,32 +28,32 @@ use std::any::TypeId;
 
 use kube::Resource;
 
-use super::form::{Form, Part};
+use super::form::{Part, StoreForm};
 use super::predicate::Predicate;
 
 /// Returns whether the generation, and so the desired state, has changed. Always true for kinds
 /// without a generation, such as `ConfigMap`.
-pub fn generation<F: Form>(old: &F, new: &F) -> bool {
+pub fn generation<F: StoreForm>(old: &F, new: &F) -> bool {
     F::differs(old, new, Part::Generation)
 }
 
 /// Returns whether anything has changed, the status included.
-pub fn resource_version<F: Form>(old: &F, new: &F) -> bool {
+pub fn resource_version<F: StoreForm>(old: &F, new: &F) -> bool {
     F::differs(old, new, Part::ResourceVersion)
 }
 
 /// Returns whether the labels have changed.
-pub fn labels<F: Form>(old: &F, new: &F) -> bool {
+pub fn labels<F: StoreForm>(old: &F, new: &F) -> bool {
     F::differs(old, new, Part::Labels)
 }
 
 /// Returns whether the annotations have changed.
-pub fn annotations<F: Form>(old: &F, new: &F) -> bool {
+pub fn annotations<F: StoreForm>(old: &F, new: &F) -> bool {
     F::differs(old, new, Part::Annotations)
 }
 
 /// Returns whether the finalizers have changed.
-pub fn finalizers<F: Form>(old: &F, new: &F) -> bool {
+pub fn finalizers<F: StoreForm>(old: &F, new: &F) -> bool {
     F::differs(old, new, Part::Finalizers)
 }
 
@@ -62,7 +62,7 @@ pub fn finalizers<F: Form>(old: &F, new: &F) -> bool {
 /// it.
 pub(super) fn part_of<K, P>(_: &P) -> Option<Part>
 where
-    K: Resource + Send + Sync + 'static,
+    K: Resource + 'static,
     P: 'static,
 {
     fn id<T: 'static>(_: T) -> TypeId {
@@ -107,7 +107,7 @@ pub fn changed<K, M>(property: impl Predicate<K, M>) -> impl Fn(&K, &K) -> bool 
 /// Returns whether an update triggers a reconcile even if the predicate rejects it: it sets the
 /// deletion timestamp or changes the finalizers. [`finalizer`](super::finalizer()) waits for
 /// both.
-pub(super) fn affects_deletion<F: Form>(old: &F, new: &F) -> bool {
+pub(super) fn affects_deletion<F: StoreForm>(old: &F, new: &F) -> bool {
     let begins_deletion = !old.is_ending() && new.is_ending();
     begins_deletion || finalizers(old, new)
 }

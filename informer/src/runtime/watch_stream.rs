@@ -1,7 +1,5 @@
 //! The methods of streams of watch events (kube's `WatchStreamExt`).
 
-use std::hash::Hash;
-
 use futures_util::{Stream, TryStream, TryStreamExt};
 use kube::Resource;
 use kube::runtime::WatchStreamExt as Kubes;
@@ -97,8 +95,7 @@ pub trait WatchStreamExt: Stream {
     fn reflect<K>(self, mut writer: Writer<K>) -> impl Stream<Item = Self::Item>
     where
         Self: Stream<Item = watcher::Result<Event<K>>> + Sized,
-        K: Resource + Clone + Send + Sync + 'static,
-        K::DynamicType: Eq + Hash + Clone,
+        K: Resource + Clone + 'static,
     {
         self.inspect_ok(move |event| writer.apply_watcher_event(event))
     }
@@ -108,8 +105,7 @@ pub trait WatchStreamExt: Stream {
     fn reflect_shared<K>(self, writer: Writer<K>) -> impl Stream<Item = Self::Item>
     where
         Self: Stream<Item = watcher::Result<Event<K>>> + Sized,
-        K: Resource + Clone + Send + Sync + 'static,
-        K::DynamicType: Eq + Hash + Clone,
+        K: Resource + Clone + 'static,
     {
         reflector(writer, self)
     }

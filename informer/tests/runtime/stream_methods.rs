@@ -1,18 +1,20 @@
 //! Tests of the methods of `WatchStreamExt`, imported without kube's trait.
 
 use std::fmt::Debug;
+use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use deltafifo_informer::runtime::reflector::Store;
+use deltafifo_informer::runtime::reflector::{Lookup, ObjectRef, ReflectHandle, Store, Writer};
 use deltafifo_informer::runtime::watcher::{self, Event};
 use deltafifo_informer::runtime::{
     self, Predicate, PredicateConfig, WatchStreamExt, predicates, reflector,
 };
 use futures_util::stream::{self, BoxStream};
-use futures_util::{FutureExt, StreamExt};
+use futures_util::{FutureExt, Stream, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use kube::core::PartialObjectMeta;
 use kube::runtime::{Predicate as KubesPredicate, predicates as kubes};
 use kube::{Api, Resource, ResourceExt};
@@ -75,7 +77,7 @@ fn all_methods_chain() {
         .reflect_shared(shared_writer)
         .backoff(watcher::DefaultBackoff::default())
         .touched_objects()
-        .predicate_filter(predicates::resource_version, Default::default());
+        .predicate_filter(predicates::resource_version, PredicateConfig::default());
     let maps: Vec<_> = maps.map(|map| map.unwrap()).collect().now_or_never().unwrap();
     assert_eq!(maps.iter().map(value).collect::<String>(), "123");
     assert!(maps.iter().all(|map| map.immutable == Some(true)));
@@ -92,7 +94,59 @@ where
     let (store, writer) = reflector::store::<K>();
     let events = runtime::watcher(api, watcher::Config::default()).default_backoff();
     let objects = events.reflect(writer).applied_objects();
-    (store, objects.predicate_filter(predicates::resource_version, Default::default()).boxed())
+    (
+        store,
+        objects.predicate_filter(predicates::resource_version, PredicateConfig::default()).boxed(),
+    )
+}
+
+/// A store and what fills it, with the bounds that generic programs over kube's types have.
+struct Reflected<K: Resource + Lookup + Clone + 'static>
+where
+    <K as Lookup>::DynamicType: Eq + Hash + Clone,
+{
+    store: Store<K>,
+    writer: Writer<K>,
+    subscriber: ReflectHandle<K>,
+}
+
+impl<K: Resource + Lookup + Clone + 'static> Reflected<K>
+where
+    <K as Lookup>::DynamicType: Default + Eq + Hash + Clone,
+{
+    fn new() -> Self {
+        let (store, _) = reflector::store_shared::<K>(1);
+        assert!(store.is_empty());
+        let writer = Writer::new_shared(1, Default::default());
+        let subscriber = writer.subscribe().expect("the store is shared");
+        Self { store: writer.as_reader(), writer, subscriber }
+    }
+}
+
+fn contains<K>(store: &Store<K>, key: &ObjectRef<K>) -> bool
+where
+    K: Resource + Clone,
+    K::DynamicType: Eq + Hash + Clone,
+{
+    store.get(key).is_some() && store.state().iter().any(|object| object.name_any() == key.name)
+}
+
+fn tracked<K, W>(writer: Writer<K>, stream: W) -> impl Stream<Item = W::Item>
+where
+    K: Resource + Clone,
+    K::DynamicType: Eq + Hash + Clone,
+    W: Stream<Item = watcher::Result<Event<K>>>,
+{
+    stream.reflect_shared(writer)
+}
+
+#[test]
+fn generic_code_needs_no_other_bounds_than_with_kube() {
+    let Reflected { store, writer, mut subscriber } = Reflected::<ConfigMap>::new();
+    let events = stream::iter([Ok(Event::Apply(typed("a", 1)))]);
+    assert_eq!(tracked(writer, events).count().now_or_never(), Some(1));
+    assert!(contains(&store, &ObjectRef::new("a").within("shop")));
+    assert!(subscriber.next().now_or_never().flatten().is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,7 +243,7 @@ fn object_made_again_passes() {
 fn start_of_a_deletion_and_changed_finalizers_pass_and_kube_hides_them() {
     let maps = || {
         let begun = |map: &mut ConfigMap| {
-            map.metadata.deletion_timestamp = Some(Time(Default::default()));
+            map.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
         };
         let finalizer = |map: &mut ConfigMap| map.finalizers_mut().push("example.org/x".to_owned());
         let both = |map: &mut ConfigMap| {
@@ -255,7 +309,7 @@ fn stream_continues_after_a_panic_of_user_code() {
                 assert_ne!(value(map), "2");
                 None
             },
-            Default::default(),
+            PredicateConfig::default(),
         );
     let mut maps = std::pin::pin!(maps);
     let mut next = || {

@@ -76,7 +76,7 @@ fn failed() -> watcher::Result<WatcherEvent> {
     Err(kube::runtime::watcher::Error::NoResourceVersion)
 }
 
-fn contents(objects: Vec<Arc<ConfigMap>>) -> Vec<String> {
+fn contents(objects: &[Arc<ConfigMap>]) -> Vec<String> {
     let mut shown: Vec<_> =
         objects.iter().map(|map| format!("{}={}", name(map), value(map))).collect();
     shown.sort();
@@ -109,7 +109,7 @@ proptest! {
             let next = events.next().now_or_never().expect("nothing lags behind");
             let kubes_next = kubes_events.next().now_or_never().expect("nothing lags behind");
             prop_assert_eq!(format!("{next:?}"), format!("{kubes_next:?}"));
-            prop_assert_eq!(contents(store.state()), contents(kubes_store.state()));
+            prop_assert_eq!(contents(&store.state()), contents(&kubes_store.state()));
             prop_assert_eq!(store.len(), kubes_store.len());
             let (is_ready, is_kubes) =
                 (store.wait_until_ready().now_or_never(), kubes_store.wait_until_ready());
@@ -117,8 +117,8 @@ proptest! {
                 is_ready.map(|ready| ready.is_ok()),
                 is_kubes.now_or_never().map(|ready| ready.is_ok())
             );
-            let yielded = contents(ready(&mut subscriber));
-            prop_assert_eq!(yielded, contents(ready(&mut kubes_subscriber)));
+            let yielded = contents(&ready(&mut subscriber));
+            prop_assert_eq!(yielded, contents(&ready(&mut kubes_subscriber)));
             if next.is_none() {
                 break;
             }
@@ -127,7 +127,9 @@ proptest! {
 }
 
 fn apply(writer: &mut Writer<ConfigMap>, events: impl IntoIterator<Item = WatcherEvent>) {
-    events.into_iter().for_each(|event| writer.apply_watcher_event(&event));
+    for event in events {
+        writer.apply_watcher_event(&event);
+    }
 }
 
 #[test]
@@ -139,11 +141,11 @@ fn writer_applies_events_without_a_runtime() {
     assert!(store.wait_until_ready().now_or_never().is_none());
     apply(&mut writer, [Event::InitDone, Event::Apply(typed("b", 2))]);
     assert_eq!(store.wait_until_ready().now_or_never(), Some(Ok(())));
-    assert_eq!(contents(store.state()), ["a=1", "b=2"]);
+    assert_eq!(contents(&store.state()), ["a=1", "b=2"]);
     apply(&mut writer, [Event::Delete(typed("a", 3))]);
     assert!(store.get(&ObjectRef::new("a").within("shop")).is_none());
     apply(&mut writer, [Event::Init, Event::InitApply(typed("c", 4)), Event::InitDone]);
-    assert_eq!(contents(store.state()), ["c=4"]);
+    assert_eq!(contents(&store.state()), ["c=4"]);
 }
 
 #[test]
@@ -152,9 +154,9 @@ fn list_without_its_end_deletes_nothing() {
     let list = |name, version| [Event::Init, Event::InitApply(typed(name, version))];
     apply(&mut writer, list("a", 1).into_iter().chain([Event::InitDone]));
     apply(&mut writer, list("lost", 2));
-    assert_eq!(contents(writer.as_reader().state()), ["a=1"]);
+    assert_eq!(contents(&writer.as_reader().state()), ["a=1"]);
     apply(&mut writer, list("b", 3).into_iter().chain([Event::InitDone]));
-    assert_eq!(contents(writer.as_reader().state()), ["b=3"]);
+    assert_eq!(contents(&writer.as_reader().state()), ["b=3"]);
 }
 
 #[test]
@@ -170,11 +172,13 @@ fn events_within_a_list_are_kept_and_kube_loses_them() {
     };
     let mut writer = Writer::default();
     apply(&mut writer, events());
-    assert_eq!(contents(writer.as_reader().state()), ["applied=2"]);
+    assert_eq!(contents(&writer.as_reader().state()), ["applied=2"]);
 
     let mut writer = kubes::store::Writer::<ConfigMap>::default();
-    events().iter().for_each(|event| writer.apply_watcher_event(event));
-    assert_eq!(contents(writer.as_reader().state()), ["deleted=1"]);
+    for event in events() {
+        writer.apply_watcher_event(&event);
+    }
+    assert_eq!(contents(&writer.as_reader().state()), ["deleted=1"]);
 }
 
 #[test]
@@ -183,10 +187,10 @@ fn end_of_a_list_that_did_not_begin_makes_the_store_ready_and_keeps_it() {
     let store = writer.as_reader();
     apply(&mut writer, [Event::Apply(typed("a", 1)), Event::InitDone]);
     assert_eq!(store.wait_until_ready().now_or_never(), Some(Ok(())));
-    assert_eq!(contents(store.state()), ["a=1"]);
+    assert_eq!(contents(&store.state()), ["a=1"]);
     // A list whose `Init` a unit test leaves out.
     apply(&mut writer, [Event::InitApply(typed("b", 2)), Event::InitDone]);
-    assert_eq!(contents(store.state()), ["b=2"]);
+    assert_eq!(contents(&store.state()), ["b=2"]);
 }
 
 #[test]
@@ -197,7 +201,7 @@ fn object_without_a_name_is_not_stored() {
     apply(&mut writer, [Event::Apply(nameless()), Event::Delete(nameless()), Event::Init]);
     apply(&mut writer, [Event::InitApply(nameless()), Event::InitApply(typed("a", 1))]);
     apply(&mut writer, [Event::Delete(nameless()), Event::InitDone]);
-    assert_eq!(contents(store.state()), ["a=1"]);
+    assert_eq!(contents(&store.state()), ["a=1"]);
     assert_eq!(Store::from_objects([nameless(), typed("a", 2)]).len(), 1);
 }
 
@@ -216,8 +220,8 @@ fn object_that_an_index_function_refuses_is_not_stored() {
     let events = events.chain([Event::InitDone]).map(Ok);
     let count = reflector(writer, stream::iter(events)).count().now_or_never();
     assert_eq!(count, Some(8), "the stream goes on");
-    assert_eq!(contents(store.state()), ["a=4", "b=4"]);
-    assert_eq!(contents(ready(&mut subscriber)), ["a=1", "a=4", "a=4", "b=4"]);
+    assert_eq!(contents(&store.state()), ["a=4", "b=4"]);
+    assert_eq!(contents(&ready(&mut subscriber)), ["a=1", "a=4", "a=4", "b=4"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -234,7 +238,7 @@ async fn waiting_for_a_store_fails_for_all_if_its_writer_is_dropped_before() {
         assert_eq!(wait.await.unwrap(), Err(WriterDropped));
     }
     assert_eq!(store.wait_until_ready().await, Err(WriterDropped));
-    assert_eq!(contents(store.state()), ["a=1"], "the store keeps its objects");
+    assert_eq!(contents(&store.state()), ["a=1"], "the store keeps its objects");
 }
 
 #[test]
@@ -249,7 +253,7 @@ fn store_stays_ready_after_its_writer() {
 fn store_of_objects_is_ready_at_once() {
     let store = Store::from_objects([typed("a", 1), typed("b", 2), typed("a", 3)]);
     assert_eq!(store.wait_until_ready().now_or_never(), Some(Ok(())));
-    assert_eq!(contents(store.state()), ["a=3", "b=2"]);
+    assert_eq!(contents(&store.state()), ["a=3", "b=2"]);
     assert_eq!(store.reader().by_index("namespace", "shop").unwrap().len(), 2);
 }
 
@@ -274,7 +278,7 @@ async fn store_of_an_informer_is_ready_when_the_informer_is_synced() {
     let running = informer.clone();
     tokio::spawn(async move { running.run().await });
     store.wait_until_ready().await.unwrap();
-    assert_eq!(contents(store.state()), ["a=1"]);
+    assert_eq!(contents(&store.state()), ["a=1"]);
 
     let never_run = SharedInformer::<ConfigMap>::for_stream(stream::empty()).build().unwrap();
     let store = Store::from(&never_run);

@@ -104,7 +104,7 @@ use super::reflector::Store;
 use super::watcher;
 use crate::KubeMeta;
 use crate::reflector::Decodable;
-use crate::runtime::form::Form;
+use crate::runtime::form::{Form, StoreForm};
 use crate::shared_informer::Namespaces;
 pub use action::Action;
 pub use config::Config;
@@ -120,7 +120,7 @@ use start::{Relation, StartTrigger};
 use term::Term;
 
 /// The group, version and kind of the objects that are kept in the form `F`.
-type Types<F> = <<F as Form>::Object as Resource>::DynamicType;
+type Types<F> = <<F as StoreForm>::Object as Resource>::DynamicType;
 
 /// The number of errors that are buffered for the task that polls the controller. Further errors
 /// are only logged.

@@ -1,5 +1,6 @@
 //! A read handle to a store, with the method names of kube's `Store`.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
@@ -8,6 +9,8 @@ use std::sync::Arc;
 use deltafifo::{
     IndexReader, Indexer, KeyFunc, Labels, Lister, Meta, SelectorError, StoreError, error_chain,
 };
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use kube::Resource;
 use kube::core::{Expression, Selector, SelectorExt};
 #[cfg(feature = "compact")]
@@ -19,7 +22,7 @@ pub use super::writer::{Writer, store, store_shared};
 use crate::KubeMeta;
 #[cfg(feature = "compact")]
 use crate::compact::{Compact, CompactStats};
-use crate::runtime::form::Form;
+use crate::runtime::form::{Form, StoreForm};
 use crate::shared_informer::SharedInformer;
 
 /// The error of [`Store::wait_until_ready`]: the [`Writer`], the informer or the controller that
@@ -41,33 +44,54 @@ pub struct WriterDropped;
 /// The store of a compact controller is a `Store<Compact<K>>`. Its methods decode the objects that
 /// they return or pass to a predicate. An object that does not decode is left out, and logged as a
 /// warning.
-pub struct Store<F: Form>
+// `'static` is written out because user functions that take a `Store<K>` then need not repeat it.
+pub struct Store<F: StoreForm + 'static>
 where
     KubeMeta: Meta<F>,
 {
     reader: IndexReader<F, KubeMeta>,
-    ready: Readiness<F>,
+    ready: Readiness,
 }
 
 /// Whether all objects of the first list are stored.
-enum Readiness<F: Form>
-where
-    KubeMeta: Meta<F>,
-{
+#[derive(Clone)]
+enum Readiness {
     /// When the informer is synced.
-    Informer(SharedInformer<F>),
+    Informer(Arc<dyn Synced>),
     /// When the value is true; never, if the sender is dropped before.
     Flag(watch::Receiver<bool>),
 }
 
+/// An informer. It has no type here, because it is for objects that are `Send` and `Sync` only.
+trait Synced: Any + Send + Sync {
+    /// Waits until the informer is synced. Fails if it has stopped before.
+    fn wait_for_sync(&self) -> BoxFuture<'_, Result<(), WriterDropped>>;
+}
+
+impl<F: Form> Synced for SharedInformer<F>
+where
+    KubeMeta: Meta<F>,
+{
+    fn wait_for_sync(&self) -> BoxFuture<'_, Result<(), WriterDropped>> {
+        let synced = Self::wait_for_sync(self);
+        synced.map(|synced| synced.map_err(|_stopped| WriterDropped)).boxed()
+    }
+}
+
 impl<F: Form> Store<F>
+where
+    KubeMeta: Meta<F>,
+{
+    pub(in super::super) fn of(informer: &SharedInformer<F>) -> Self {
+        let ready = Readiness::Informer(Arc::new(informer.clone()));
+        Self { reader: informer.store(), ready }
+    }
+}
+
+impl<F: StoreForm> Store<F>
 where
     KubeMeta: Labels<F>,
 {
-    pub(in super::super) fn of(informer: &SharedInformer<F>) -> Self {
-        Self { reader: informer.store(), ready: Readiness::Informer(informer.clone()) }
-    }
-
     /// Returns the store of `reader`, which is ready when `ready` is true.
     pub(super) fn of_writer(
         reader: IndexReader<F, KubeMeta>,
@@ -93,9 +117,7 @@ where
     /// list is stored.
     pub async fn wait_until_ready(&self) -> Result<(), WriterDropped> {
         match &self.ready {
-            Readiness::Informer(informer) => {
-                informer.wait_for_sync().await.map_err(|_stopped| WriterDropped)
-            }
+            Readiness::Informer(informer) => informer.wait_for_sync().await,
             Readiness::Flag(ready) => {
                 let mut ready = ready.clone();
                 ready.wait_for(|ready| *ready).await.map(drop).map_err(|_dropped| WriterDropped)
@@ -203,14 +225,13 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Store<Compact<K>> {
     /// reconciles, deletion handlers and predicates, and by readers of this store (not in kube).
     #[must_use]
     pub fn compact_stats(&self) -> CompactStats {
-        match &self.ready {
-            Readiness::Informer(informer) => informer.compact_stats(),
-            Readiness::Flag(_) => CompactStats::default(),
-        }
+        let Readiness::Informer(informer) = &self.ready else { return CompactStats::default() };
+        let informer = (&**informer as &dyn Any).downcast_ref::<SharedInformer<Compact<K>>>();
+        informer.map(SharedInformer::compact_stats).unwrap_or_default()
     }
 }
 
-impl<K: Resource + Send + Sync + 'static> Store<K> {
+impl<K: Resource + 'static> Store<K> {
     /// Returns a store of `objects` that never changes and is ready at once (not in kube), for unit
     /// tests of functions that read a store. Of two objects with the same name the later one is
     /// stored. An object without a name is left out, and logged as an error. O(n).
@@ -273,7 +294,7 @@ where
 }
 
 /// Returns an empty store.
-pub(super) fn indexer<F: Form>() -> Indexer<F, KubeMeta>
+pub(super) fn indexer<F: StoreForm>() -> Indexer<F, KubeMeta>
 where
     KubeMeta: Meta<F>,
 {
@@ -288,7 +309,7 @@ pub(super) fn log_refused(error: &StoreError) {
 }
 
 /// Returns the object, or logs why it cannot be decoded.
-fn decoded<F: Form>(object: Arc<F>) -> Option<Arc<F::Object>> {
+fn decoded<F: StoreForm>(object: Arc<F>) -> Option<Arc<F::Object>> {
     object.decoded().map_err(|error| warn(&*error)).ok()
 }
 
@@ -315,20 +336,16 @@ fn with_values(selector: &Selector) -> Result<deltafifo::Selector, SelectorError
     requirements.join(",").parse()
 }
 
-impl<F: Form> Clone for Store<F>
+impl<F: StoreForm> Clone for Store<F>
 where
     KubeMeta: Meta<F>,
 {
     fn clone(&self) -> Self {
-        let ready = match &self.ready {
-            Readiness::Informer(informer) => Readiness::Informer(informer.clone()),
-            Readiness::Flag(ready) => Readiness::Flag(ready.clone()),
-        };
-        Self { reader: self.reader.clone(), ready }
+        Self { reader: self.reader.clone(), ready: self.ready.clone() }
     }
 }
 
-impl<F: Form> fmt::Debug for Store<F>
+impl<F: StoreForm> fmt::Debug for Store<F>
 where
     KubeMeta: Labels<F>,
 {

@@ -87,12 +87,12 @@ impl<K> Dispatcher<K> {
 ///   use [`owns_informer`](crate::runtime::Controller::owns_informer) instead if a deletion must
 ///   trigger a reconcile.
 /// * The type of the objects may be [dynamic](kube::core::DynamicObject).
-pub struct ReflectHandle<K: Resource + Send + Sync + 'static> {
+pub struct ReflectHandle<K: Resource + 'static> {
     changes: Receiver<Change<K>>,
     reader: Store<K>,
 }
 
-impl<K: Resource + Send + Sync + 'static> ReflectHandle<K> {
+impl<K: Resource + 'static> ReflectHandle<K> {
     pub(super) fn new(changes: Receiver<Change<K>>, reader: Store<K>) -> Self {
         Self { changes, reader }
     }
@@ -102,7 +102,9 @@ impl<K: Resource + Send + Sync + 'static> ReflectHandle<K> {
     pub fn reader(&self) -> Store<K> {
         self.reader.clone()
     }
+}
 
+impl<K: Resource + Send + Sync + 'static> ReflectHandle<K> {
     /// Returns the stream of all changes, which has what this one has not yielded yet.
     #[allow(dead_code)] // For the controllers over streams.
     pub(in crate::runtime) fn into_changes(
@@ -112,7 +114,7 @@ impl<K: Resource + Send + Sync + 'static> ReflectHandle<K> {
     }
 }
 
-impl<K: Resource + Send + Sync + 'static> Stream for ReflectHandle<K> {
+impl<K: Resource + 'static> Stream for ReflectHandle<K> {
     type Item = Arc<K>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Arc<K>>> {
@@ -126,13 +128,13 @@ impl<K: Resource + Send + Sync + 'static> Stream for ReflectHandle<K> {
     }
 }
 
-impl<K: Resource + Send + Sync + 'static> Clone for ReflectHandle<K> {
+impl<K: Resource + 'static> Clone for ReflectHandle<K> {
     fn clone(&self) -> Self {
         Self { changes: self.changes.clone(), reader: self.reader.clone() }
     }
 }
 
-impl<K: Resource + Send + Sync + 'static> fmt::Debug for ReflectHandle<K> {
+impl<K: Resource + 'static> fmt::Debug for ReflectHandle<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReflectHandle")
             .field("pending", &self.changes.len())

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::Hash;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -12,9 +11,9 @@ use kube::Resource;
 use kube::runtime::watcher::{self, Event};
 use tokio::sync::watch;
 
-use super::Store;
 use super::store::{indexer, log_refused};
 use super::subscribe::{Change, Dispatcher, ReflectHandle};
+use super::{Lookup, Store};
 use crate::KubeMeta;
 
 /// The writing half of a store (kube's `Writer`). A [`reflector`] or
@@ -37,7 +36,7 @@ use crate::KubeMeta;
 ///   for which an [index function](deltafifo::IndexReader::add_indexers) fails.
 /// * Keys are namespaces and names. The dynamic type is not used.
 /// * `InitDone` is atomic per object: readers on other threads may see a part of it.
-pub struct Writer<K: Resource + Send + Sync + 'static> {
+pub struct Writer<K: Resource + 'static> {
     store: Indexer<K, KubeMeta>,
     /// The objects of a list that is not complete; `None` if there is none.
     listed: Option<Vec<Arc<K>>>,
@@ -46,22 +45,23 @@ pub struct Writer<K: Resource + Send + Sync + 'static> {
     dispatcher: Option<Dispatcher<K>>,
 }
 
-impl<K: Resource + Clone + Send + Sync + 'static> Writer<K>
-where
-    K::DynamicType: Eq + Hash + Clone,
-{
+impl<K: Resource + Clone + 'static> Writer<K> {
     /// Creates the writer of an empty store.
     #[must_use]
-    pub fn new(_dyntype: K::DynamicType) -> Self {
-        Self { store: indexer(), listed: None, ready: watch::Sender::new(false), dispatcher: None }
+    pub fn new(_dyntype: <K as Lookup>::DynamicType) -> Self {
+        Self::with(None)
     }
 
     /// Creates the writer of an empty store that can be [subscribed](Self::subscribe) to. A
     /// subscriber may lag behind by `buf_size` changes, at least by one, before the reflector
     /// waits for it.
     #[must_use]
-    pub fn new_shared(buf_size: usize, dyntype: K::DynamicType) -> Self {
-        Self { dispatcher: Some(Dispatcher::new(buf_size)), ..Self::new(dyntype) }
+    pub fn new_shared(buf_size: usize, _dyntype: <K as Lookup>::DynamicType) -> Self {
+        Self::with(Some(Dispatcher::new(buf_size)))
+    }
+
+    fn with(dispatcher: Option<Dispatcher<K>>) -> Self {
+        Self { store: indexer(), listed: None, ready: watch::Sender::new(false), dispatcher }
     }
 
     /// Returns a read handle to the store.
@@ -232,16 +232,13 @@ fn between_lists<K: Resource>(
     deleted.chain(applied).collect()
 }
 
-impl<K: Resource + Clone + Send + Sync + 'static> Default for Writer<K>
-where
-    K::DynamicType: Default + Eq + Hash + Clone,
-{
+impl<K: Resource + Clone + 'static> Default for Writer<K> {
     fn default() -> Self {
-        Self::new(K::DynamicType::default())
+        Self::with(None)
     }
 }
 
-impl<K: Resource + Send + Sync + 'static> fmt::Debug for Writer<K> {
+impl<K: Resource + 'static> fmt::Debug for Writer<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Writer")
             .field("len", &self.store.len())
@@ -253,11 +250,7 @@ impl<K: Resource + Send + Sync + 'static> fmt::Debug for Writer<K> {
 
 /// Creates a store and its writer (kube's `store`). The [`reflector()`] takes the writer.
 #[must_use]
-pub fn store<K>() -> (Store<K>, Writer<K>)
-where
-    K: Resource + Clone + Send + Sync + 'static,
-    K::DynamicType: Default + Eq + Hash + Clone,
-{
+pub fn store<K: Resource + Clone + 'static>() -> (Store<K>, Writer<K>) {
     let writer = Writer::default();
     (writer.as_reader(), writer)
 }
@@ -266,12 +259,8 @@ where
 /// `store_shared`). A subscriber may lag behind by `buf_size` changes before the
 /// [reflector](reflector()) waits for it.
 #[must_use]
-pub fn store_shared<K>(buf_size: usize) -> (Store<K>, Writer<K>)
-where
-    K: Resource + Clone + Send + Sync + 'static,
-    K::DynamicType: Default + Eq + Hash + Clone,
-{
-    let writer = Writer::new_shared(buf_size, K::DynamicType::default());
+pub fn store_shared<K: Resource + Clone + 'static>(buf_size: usize) -> (Store<K>, Writer<K>) {
+    let writer = Writer::with(Some(Dispatcher::new(buf_size)));
     (writer.as_reader(), writer)
 }
 
@@ -312,8 +301,7 @@ where
 /// ```
 pub fn reflector<K, W>(mut writer: Writer<K>, stream: W) -> impl Stream<Item = W::Item>
 where
-    K: Resource + Clone + Send + Sync + 'static,
-    K::DynamicType: Eq + Hash + Clone,
+    K: Resource + Clone + 'static,
     W: Stream<Item = watcher::Result<Event<K>>>,
 {
     async_stream::stream! {

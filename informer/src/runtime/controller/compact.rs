@@ -5,7 +5,7 @@ use std::error::Error;
 use kube::Resource;
 use serde::de::DeserializeOwned;
 
-use super::main_informer::MainInformer;
+use super::main_objects::MainObjects;
 use super::source::{Source, UpdateFilter};
 use super::{Action, Controller};
 use crate::compact::Compact;
@@ -69,15 +69,15 @@ where
     /// # }
     /// ```
     pub fn compact(self) -> Controller<Compact<K>> {
-        let informer = match self.informer {
-            MainInformer::Own { listing, built } if built.get().is_none() => {
-                MainInformer::own(listing)
+        let main = match self.main {
+            MainObjects::Own { listing, built } if built.get().is_none() => {
+                MainObjects::own(listing)
             }
-            _ => MainInformer::NotCompact,
+            _ => MainObjects::NotCompact,
         };
         Controller {
             types: self.types,
-            informer,
+            main,
             update_filter: self.update_filter.compact(),
             relations: self.relations,
             triggers: self.triggers,

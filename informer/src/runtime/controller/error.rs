@@ -8,8 +8,9 @@ use kube::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
 
 /// An error item of a controller's stream (kube's `Error`). Only [`RunnerError::Stopped`],
-/// [`RunnerError::NotCompact`], [`RunnerError::LedAndSharded`], [`RunnerError::NotListable`],
-/// [`RunnerError::NotSharded`] and [`RunnerError::NotNamespaced`] end the stream.
+/// [`RunnerError::WriterDropped`], [`RunnerError::NotCompact`], [`RunnerError::LedAndSharded`],
+/// [`RunnerError::NotListable`], [`RunnerError::NotSharded`] and [`RunnerError::NotNamespaced`] end
+/// the stream.
 ///
 /// The controller does not log the errors that its stream yields, so a program that logs them has
 /// each in its log once. The exceptions are errors because of which nothing is reconciled, since a
@@ -18,7 +19,11 @@ use crate::runtime::watcher;
 /// [`RunnerError::NotSynced`] that names these informers.
 #[derive(Debug, thiserror::Error)]
 pub enum Error<ReconcilerErr: 'static, QueueErr: 'static> {
-    /// The object was not found because the controller is built over an informer with [custom
+    /// An object that was to be reconciled is not in the store. A controller over a stream
+    /// ([`for_stream`](super::Controller::for_stream),
+    /// [`for_shared_stream`](super::Controller::for_shared_stream)) yields this error like kube's,
+    /// for example when the stream yields the last state of a deleted object. A controller over an
+    /// informer yields it only if the informer has [custom
     /// keys](crate::SharedInformer::with_keys): a controller looks objects up by `namespace/name`
     /// or `name`.
     ///
@@ -27,7 +32,7 @@ pub enum Error<ReconcilerErr: 'static, QueueErr: 'static> {
     /// triggers the owner. Such triggers are logged at level debug, and counted in
     /// `controller_objects_not_found_total` if the controller has a [name](super::Config::name).
     #[error(
-        "{0} is not in the store under its default key: its informer has custom keys, build it with the default keys"
+        "{0} is not reconciled, because it is not in the store under its default key: it was deleted or is not stored yet, or its informer has custom keys"
     )]
     ObjectNotFound(Box<ObjectRef<DynamicObject>>),
     /// The reconciler returned an error, which is the source of this one. The error policy has
@@ -89,13 +94,24 @@ pub enum RunnerError {
         "shared informer stopped before its first list: build another informer, and a controller over it"
     )]
     Stopped,
-    /// Shared informers of this controller have not delivered their first list. The stream
-    /// continues; reconciles begin once every list that they wait for has arrived.
+    /// The writer of the store of a controller over a stream was dropped before the store had
+    /// received its first list, so nothing can be reconciled (kube: `Readiness(WriterDropped)`).
+    /// The stream ends with this error.
+    #[error(
+        "writer of the store of {resource} was dropped before its first list, so nothing is reconciled: poll the stream that the writer reflects for as long as the controller runs"
+    )]
+    WriterDropped {
+        /// The resource of the main objects, for example `configmaps.v1`.
+        resource: String,
+    },
+    /// Shared informers of this controller have not delivered their first list, or the store of a
+    /// controller over a stream is not ready. The stream continues; reconciles begin once every
+    /// list that they wait for has arrived.
     ///
     /// For an informer that is not running, this error is yielded 5 seconds after the stream was
-    /// first polled, and every minute after that. For a running informer, it is yielded every
-    /// minute, but only if reconciles wait for that informer. It is also logged, as a warning, when
-    /// it names other informers than before. The informers that the controller owns are not
+    /// first polled, and every minute after that. For a running informer and for a store, it is
+    /// yielded every minute, but only if reconciles wait for it. It is also logged, as a warning,
+    /// when it names other informers than before. The informers that the controller owns are not
     /// included: their errors are yielded as [`QueueError`](Error::QueueError).
     #[error(
         "{} until these informers have their first list: {}",
@@ -103,8 +119,8 @@ pub enum RunnerError {
         informers.join(", ")
     )]
     NotSynced {
-        /// The title of each informer, followed in parentheses by what is wrong with it and what to
-        /// do.
+        /// The title of each informer, or the name of the store, followed in parentheses by what is
+        /// wrong with it and what to do.
         informers: Vec<String>,
         /// Whether reconciles wait for at least one of these informers.
         blocks_reconciles: bool,
@@ -146,13 +162,14 @@ pub enum RunnerError {
     )]
     LedAndSharded,
     /// An informer of a sharded controller has no lister-watcher, because it is fed by a stream, or
-    /// has custom keys or an in-order queue. So the controller cannot find out whether its store
+    /// has custom keys or an in-order queue; or the controller has a stream of objects in place of
+    /// an informer. So the controller cannot find out whether its store
     /// has the last writes of the former owner of a shard. The stream ends with this error.
     #[error(
-        "sharded controller cannot compare {informer} with a list, so nothing is reconciled: build that informer from a lister-watcher, with the default keys and queue"
+        "sharded controller cannot compare {informer} with a list, so nothing is reconciled: use an informer that is built from a lister-watcher, with the default keys and queue"
     )]
     NotListable {
-        /// The title of the informer.
+        /// The title of the informer, or for example `the stream of pods.v1`.
         informer: String,
     },
     /// An informer of a controller that is not sharded contains only the objects of some shards

@@ -67,7 +67,7 @@ mod error;
 #[cfg(feature = "leader-election")]
 mod fill;
 mod key;
-mod main_informer;
+mod main_objects;
 mod metrics;
 mod owned;
 mod permitted;
@@ -82,6 +82,7 @@ mod signal;
 mod source;
 mod start;
 mod stored;
+mod streams;
 mod term;
 #[cfg(not(feature = "leader-election"))]
 mod unsharded;
@@ -110,7 +111,7 @@ pub use action::Action;
 pub use config::Config;
 use deleted::OnDeleted;
 pub use error::{Error, RunnerError};
-use main_informer::{Listing, MainInformer};
+use main_objects::{Listing, MainObjects};
 use permitted::{Announcement, Sharding};
 use run::DecodeErrorPolicy;
 use schedule::Retry;
@@ -173,7 +174,7 @@ where
     KubeMeta: Meta<F>,
 {
     types: Types<F>,
-    informer: MainInformer<F>,
+    main: MainObjects<F>,
     update_filter: UpdateFilter<F>,
     relations: Vec<Relation>,
     triggers: Vec<StartTrigger>,
@@ -263,7 +264,7 @@ where
     ) -> Self {
         let source = Arc::new(of_api(api, &config, &dyntype));
         let listing = Listing { source, namespaces, config };
-        Self::of(MainInformer::own(listing), UpdateFilter::Every, dyntype)
+        Self::of(MainObjects::own(listing), UpdateFilter::Every, dyntype)
     }
 }
 
@@ -296,14 +297,14 @@ where
     /// only at run time.
     pub fn from_informer_with(informer: impl Into<Source<F>>, dyntype: Types<F>) -> Self {
         let Source { informer, update_filter } = informer.into();
-        Self::of(MainInformer::Shared(informer), update_filter, dyntype)
+        Self::of(MainObjects::Shared(informer), update_filter, dyntype)
     }
 
-    fn of(informer: MainInformer<F>, update_filter: UpdateFilter<F>, types: Types<F>) -> Self {
+    fn of(main: MainObjects<F>, update_filter: UpdateFilter<F>, types: Types<F>) -> Self {
         let (errors, error_receiver) = mpsc::channel(MOST_ERRORS);
         Self {
             types,
-            informer,
+            main,
             update_filter,
             relations: Vec::new(),
             triggers: Vec::new(),
@@ -328,7 +329,7 @@ where
     where
         F: Decodable,
     {
-        self.informer.store(&self.errors)
+        self.main.store(&self.errors)
     }
 
     /// Returns a stream that runs the controller while it is polled. It yields the outcome of

@@ -100,6 +100,17 @@ impl OwnerKind {
     }
 
     /// Calls `request` with the key of each owner of `object` that is of this kind. `object` comes
+    /// from a stream of the user.
+    pub(super) fn of_resource<K: Resource>(&self, object: &K, request: &mut dyn FnMut(StoreKey)) {
+        let meta = object.meta();
+        for owner in meta.owner_references.iter().flatten() {
+            let namespace = meta.namespace.as_deref();
+            let owner = self.owner(namespace, &owner.api_version, &owner.kind, &owner.name);
+            owner.into_iter().for_each(&mut *request);
+        }
+    }
+
+    /// Calls `request` with the key of each owner of `object` that is of this kind. `object` comes
     /// from an informer that the user runs, and is not decoded.
     pub(super) fn of_child<F: Form>(&self, object: &F, request: &mut dyn FnMut(StoreKey))
     where

@@ -248,7 +248,8 @@ where
         })
     }
 
-    fn relate(
+    /// Adds a relation, which `start` starts when the controller runs.
+    pub(super) fn relate(
         mut self,
         start: impl FnOnce(&mut Started, Terms) -> Result<(), RunnerError> + Send + 'static,
     ) -> Self {
@@ -263,7 +264,7 @@ where
     ) -> Self {
         self.triggers.push(Box::new(move |started| {
             let schedule = Arc::clone(&started.schedule);
-            started.spawn(async move {
+            started.spawn_source(async move {
                 let mut trigger = pin!(trigger);
                 while let Some(object) = trigger.next().await {
                     schedule.request(key_of_ref(&object), 0, Reason::Unknown);
@@ -289,7 +290,7 @@ pub(super) fn request_all_on<K: Send + Sync + 'static, M: Meta<K>>(
     started: &mut Started,
 ) {
     let schedule = Arc::clone(&started.schedule);
-    started.spawn(async move {
+    started.spawn_source(async move {
         while let Some(()) = trigger.next().await {
             let request =
                 |key: Box<str>, _| schedule.request(key.into(), LOW, Reason::BulkReconcile);

@@ -21,13 +21,13 @@ use tracing::{Instrument, Span, info_span};
 
 use super::deleted::{self, Deletion, Deletions, OnDeleted};
 use super::error::{Error, RunnerError};
-use super::key::{StoreKey, key_of, reference};
+use super::key::{StoreKey, reference};
+use super::main_objects::MainDeletions;
 use super::metrics::Metrics;
 use super::permitted::{Permit, Sharding, admit, in_permit, in_turn, with_permit};
 use super::reason::Reason;
 use super::relations::request_all_on;
 use super::schedule::Schedule;
-use super::source::{InformerOwner, listen, triggering_states};
 use super::start::{Relation, Started, Terms};
 use super::term::Term;
 use super::work::{Done, Ended, ItemWithWork, Outcome, Work, drop_in_task};
@@ -38,7 +38,6 @@ use crate::reflector::Decodable;
 use crate::runtime::form::Form;
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
-use crate::shared_informer::Notification;
 use crate::util::catching::catching;
 use crate::workqueue::Item;
 
@@ -106,6 +105,8 @@ pub(super) type Yielded<K, E> = Result<(ObjectRef<K>, Action), Error<E, watcher:
 struct ControllerRun<F: Form, E: Send + 'static> {
     types: Types<F>,
     store: IndexReader<F, KubeMeta>,
+    /// Whether a request for an object that is not in the store is an error.
+    yields_not_found: bool,
     schedule: Arc<Schedule>,
     metrics: Named<Metrics>,
     started: Started,
@@ -139,7 +140,7 @@ where
     fn start(controller: Controller<F>) -> Result<Self, RunnerError> {
         let Controller {
             types,
-            informer,
+            main,
             update_filter,
             relations,
             triggers,
@@ -157,39 +158,13 @@ where
             return Err(RunnerError::LedAndSharded);
         }
         let fills = sharding.as_ref().map(|sharding| sharding.fills(&controller.errors));
-        let (informer, own) = informer.into_parts(&controller.errors)?;
-        let errors = controller.error_receiver;
         let schedule = Schedule::new(&config, retry);
         let deletions = Deletions::new();
         let mut started = Started::new(Arc::clone(&schedule), fills);
         started.ends.extend(graceful);
         let recorded = on_deleted.is_some().then(|| Arc::clone(&deletions));
-        let owner = if own.is_some() { InformerOwner::Controller } else { InformerOwner::User };
-        let main = Terms { is_main: true, is_awaited: true, is_optional: false };
-        let group = sharding.clone();
-        listen(&informer, owner, main, &mut started, move |notification, schedule, user_calls| {
-            if let Notification::Deleted { old, last, cause } = &notification {
-                let Some(key) = key_of(&**old) else { return };
-                // The name may be reused, and the new object must not inherit the failures of
-                // this one. The retry policy is user code.
-                user_calls.call(|| schedule.forget(&key));
-                let shard = group.as_ref().map(|group| group.shard_of_object(&KubeMeta, &**old));
-                // The next owner of the shard must not call the handler for what happened before.
-                let is_deleted = !cause.may_exist() && admit(group.as_ref(), shard).is_some();
-                if let Some(recorded) = recorded.as_ref().filter(|_| is_deleted) {
-                    recorded.push(key.clone(), Deletion::new(old, last, shard));
-                    schedule.request_deletion_call(key);
-                }
-                return;
-            }
-            let update_filter = |old: &_, new: &_| update_filter.accepts(old, new);
-            let triggering = triggering_states(&notification, update_filter, user_calls);
-            let Some((states, priority)) = triggering else { return };
-            let state = states.into_iter().flatten().next();
-            if let Some(key) = state.and_then(|state| key_of(&**state)) {
-                schedule.request(key, priority, Reason::ObjectUpdated);
-            }
-        })?;
+        let recorded = MainDeletions { recorded, sharding: sharding.clone() };
+        let mut main = main.start(&controller.errors, update_filter, recorded, &mut started)?;
         for Relation { start, is_optional } in relations {
             let is_awaited = config.waits_for_related();
             start(&mut started, Terms { is_main: false, is_awaited, is_optional })?;
@@ -197,20 +172,19 @@ where
         for trigger in triggers {
             trigger(&mut started);
         }
-        let store = informer.store();
         for trigger in triggers_of_all {
-            request_all_on(trigger, store.clone(), &mut started);
+            request_all_on(trigger, main.store.clone(), &mut started);
         }
         if let Some(sharding) = &sharding {
-            sharding.join(&mut started, store.clone());
+            sharding.join(&mut started, main.store.clone());
         }
-        if let Some(own) = own {
-            own.run(&mut started, main);
-        }
+        main.run(&mut started);
+        started.source = None;
         let syncs = mem::take(&mut started.syncs);
         Ok(Self {
             types,
-            store,
+            store: main.store,
+            yields_not_found: main.yields_not_found,
             schedule,
             metrics: Metrics::of(config.name.as_deref()),
             started,
@@ -224,7 +198,7 @@ where
             term,
             sharding,
             forceful: forceful.into_iter().collect(),
-            errors,
+            errors: controller.error_receiver,
         })
     }
 
@@ -400,8 +374,8 @@ where
     /// or the object does not exist.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] if the object is not found and the informer has custom keys.
-    /// A request has the key `namespace/name` or `name`, which may then be the wrong one.
+    /// [`Error::ObjectNotFound`] if the object does not exist, and the controller is over a stream
+    /// or an informer with custom keys.
     fn find(
         &mut self,
         item: Item<StoreKey>,
@@ -447,11 +421,11 @@ where
         if self.sharding.as_ref().is_some_and(|sharding| !sharding.admits_key(item.key())) {
             return Ok(None);
         }
+        self.metrics.record(Metrics::not_found);
         let object = self.reference(item.key()).erase();
-        if !self.store.keys().is_meta_namespace() {
+        if self.yields_not_found {
             return Err(Error::ObjectNotFound(Box::new(object)));
         }
-        self.metrics.record(Metrics::not_found);
         tracing::debug!(%object, "not reconciled: the object is not in the store, so it was deleted or never listed");
         Ok(None)
     }

@@ -223,8 +223,10 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
         started.syncs.push(sync.boxed());
     }
     // The controller shuts down when an informer stops.
+    let source = started.source.clone();
     let end = async move {
         detach.0.ended().await;
+        drop(source);
         tracing::info!(informer = title, "informer stopped; the controller shuts down");
     };
     started.ends.push(end.boxed());

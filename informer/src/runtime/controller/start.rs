@@ -1,10 +1,15 @@
 //! Tasks that run concurrently with the reconciles and request them. They start when the
 //! controller's stream is first polled.
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use deltafifo::Labels;
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
@@ -12,6 +17,9 @@ use super::error::RunnerError;
 use super::permitted::{Fills, Participation};
 use super::schedule::Schedule;
 use super::unsynced::Unsynced;
+use crate::KubeMeta;
+use crate::runtime::form::Form;
+use crate::runtime::reflector::Store;
 
 /// A function that starts the task of a user stream that requests reconciles.
 pub(super) type StartTrigger = Box<dyn FnOnce(&mut Started) + Send>;
@@ -43,22 +51,30 @@ pub(super) struct Terms {
 pub(super) struct Started {
     pub(super) schedule: Arc<Schedule>,
     pub(super) tasks: JoinSet<()>,
-    /// Futures that resolve when the controller must shut down: because an informer has stopped, or
-    /// at a graceful shutdown. The futures of informers own the registrations of the handlers, so
-    /// dropping them removes the handlers.
+    /// Futures that resolve when the controller must shut down: because an informer has stopped,
+    /// because all sources of requests have ended, or at a graceful shutdown. The futures of
+    /// informers own the registrations of the handlers, so dropping them removes the handlers.
     pub(super) ends: FuturesUnordered<BoxFuture<'static, ()>>,
-    /// A future for each informer that reconciles wait for. It resolves when the informer's first
-    /// list has been handled, when the informer stops, or when the server refuses an optional kind.
+    /// A future for each informer and store that reconciles wait for. It resolves when the first
+    /// list has been handled, when the informer stops or the writer of the store is dropped, or
+    /// when the server refuses an optional kind.
     pub(super) syncs: Vec<BoxFuture<'static, Result<(), RunnerError>>>,
     pub(super) unsynced: Unsynced,
     /// The informers so far, until a sharded controller joins its group.
     pub(super) fills: Option<Fills>,
     /// The participation of a sharded controller in its group.
     pub(super) participation: Option<Participation>,
+    /// A guard that each source of requests holds a clone of until it ends. `None` once all sources
+    /// have been started.
+    pub(super) source: Option<SourceGuard>,
 }
+
+/// A guard that an informer or a user stream holds until it ends. Never used to send anything.
+pub(super) type SourceGuard = mpsc::Sender<Infallible>;
 
 impl Started {
     pub(super) fn new(schedule: Arc<Schedule>, fills: Option<Fills>) -> Self {
+        let (source, mut sources) = mpsc::channel(1);
         let mut started = Self {
             schedule,
             tasks: JoinSet::new(),
@@ -67,9 +83,17 @@ impl Started {
             unsynced: Unsynced::new(),
             fills,
             participation: None,
+            source: Some(source),
         };
         let schedule = Arc::clone(&started.schedule);
         started.spawn(async move { schedule.run().await });
+        let end = async move {
+            let _: Option<Infallible> = sources.recv().await;
+            tracing::info!(
+                "all streams that trigger reconciles have ended; the controller shuts down"
+            );
+        };
+        started.ends.push(end.boxed());
         started
     }
 
@@ -77,6 +101,50 @@ impl Started {
     /// span of the controller's caller, so that logs of user code are attributed to it.
     pub(super) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(task.in_current_span());
+    }
+
+    /// Runs a task that polls a stream of the user. When the tasks of all streams have ended and
+    /// the controller has no informer, the controller shuts down, as in kube.
+    pub(super) fn spawn_source(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        let source = self.source.clone();
+        self.spawn(async move {
+            task.await;
+            drop(source);
+        });
+    }
+
+    /// Makes reconciles wait until a store of main objects is ready. The user fills the store.
+    pub(super) fn await_store<F: Form>(&mut self, resource: &str, store: &Store<F>)
+    where
+        KubeMeta: Labels<F>,
+    {
+        let is_ready = Arc::new(AtomicBool::new(false));
+        self.unsynced.add_store(resource, Arc::clone(&is_ready));
+        let (resource, store) = (resource.to_owned(), store.clone());
+        let sync = async move {
+            let Ok(()) = store.wait_until_ready().await else {
+                let error = RunnerError::WriterDropped { resource };
+                tracing::error!("{error}; the controller ends");
+                return Err(error);
+            };
+            // Relaxed: the flag orders no other memory.
+            is_ready.store(true, Ordering::Relaxed);
+            Ok(())
+        };
+        self.syncs.push(sync.boxed());
+    }
+
+    /// Checks that a controller with a stream of these objects is not sharded.
+    ///
+    /// # Errors
+    /// [`RunnerError::NotListable`] if it is sharded.
+    pub(super) fn check_listable(&self, resource: &str) -> Result<(), RunnerError> {
+        if self.fills.is_none() {
+            return Ok(());
+        }
+        let error = RunnerError::NotListable { informer: format!("the stream of {resource}") };
+        tracing::error!("{error}; the controller ends");
+        Err(error)
     }
 
     /// Leaves the group, stops all tasks and removes all handlers, so that no further requests

@@ -1,9 +1,11 @@
-//! Errors that a controller yields and logs about shared informers that have no first list. Without
-//! these errors a controller over such an informer would wait silently: the informer's errors go to
-//! its own error handler, and an informer that is not run has no errors.
+//! Errors that a controller yields and logs about shared informers, and stores of the user, that
+//! have no first list. Without these errors a controller over such an informer would wait silently:
+//! the informer's errors go to its own error handler, and an informer that is not run has no errors.
 
 use std::fmt;
 use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deltafifo::Meta;
@@ -20,29 +22,40 @@ const FIRST_REPORT: Duration = Duration::from_secs(5);
 /// list.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
-/// A shared informer, which the user has to run.
+/// A shared informer, which the user has to run, or a store that the user has to fill.
 struct SharedSource {
     title: String,
-    /// Whether reconciles wait for the informer's first list.
+    /// Whether reconciles wait for the first list.
     is_awaited: bool,
-    was_run: Box<dyn Fn() -> bool + Send>,
+    progress: Box<dyn Fn() -> Progress + Send>,
     /// Whether the first list has arrived, or reconciles no longer wait for it.
     is_settled: Box<dyn Fn() -> bool + Send>,
 }
 
+/// The progress of a source whose first list has not arrived.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// The informer was never run.
+    NotRun,
+    /// The informer runs.
+    Runs,
+    /// The writer of the store has not received a whole list.
+    NotFilled,
+}
+
 impl fmt::Display for SharedSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what_to_do = if (self.was_run)() {
-            "it runs: check the errors that it reports"
-        } else {
-            "it is not running: call its `run`, or `start` of its factory"
+        let what_to_do = match (self.progress)() {
+            Progress::NotRun => "it is not running: call its `run`, or `start` of its factory",
+            Progress::Runs => "it runs: check the errors that it reports",
+            Progress::NotFilled => "poll the stream that its writer reflects, and check its errors",
         };
         write!(f, "{} ({what_to_do})", self.title)
     }
 }
 
-/// The shared informers that a controller still waits for. The errors that name them are yielded
-/// periodically, and logged when they name other informers than the error before.
+/// The shared informers and the store that a controller still waits for. The errors that name them
+/// are yielded periodically, and logged when they name other sources than the error before.
 pub(super) struct Unsynced {
     sources: Vec<SharedSource>,
     /// The informers that the last error named.
@@ -69,8 +82,20 @@ impl Unsynced {
         let is_settled = move || {
             handler.has_synced() || is_optional && *availability.borrow() == Availability::Refused
         };
-        let (was_run, is_settled) = (Box::new(was_run), Box::new(is_settled));
-        self.sources.push(SharedSource { title, is_awaited, was_run, is_settled });
+        let progress = move || if was_run() { Progress::Runs } else { Progress::NotRun };
+        let (progress, is_settled) = (Box::new(progress), Box::new(is_settled));
+        self.sources.push(SharedSource { title, is_awaited, progress, is_settled });
+    }
+
+    /// Adds a store of main objects, which is ready when the flag is set.
+    pub(super) fn add_store(&mut self, resource: &str, is_ready: Arc<AtomicBool>) {
+        self.sources.push(SharedSource {
+            title: format!("the store of {resource}"),
+            is_awaited: true,
+            progress: Box::new(|| Progress::NotFilled),
+            // Relaxed: the flag orders no other memory.
+            is_settled: Box::new(move || is_ready.load(Ordering::Relaxed)),
+        });
     }
 
     /// Waits until an error is due, and returns it. Cancel safe.
@@ -85,7 +110,8 @@ impl Unsynced {
             self.next = if is_first { self.began } else { self.next } + REPORT_EVERY;
             let is_late = |source: &&SharedSource| {
                 let lists_too_long = source.is_awaited && !is_first;
-                !(source.is_settled)() && (lists_too_long || !(source.was_run)())
+                !(source.is_settled)()
+                    && (lists_too_long || (source.progress)() == Progress::NotRun)
             };
             let late: Vec<_> = self.sources.iter().filter(is_late).collect();
             let blocks_reconciles = late.iter().any(|source| source.is_awaited);

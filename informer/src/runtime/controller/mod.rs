@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   informers: source.rs --> mapping to keys: relations.rs, owned.rs --\
-//!   user streams: relations.rs ----------------------------------------+--> schedule.rs --> run.rs
+//!   user streams: relations.rs, streams.rs, shared_streams.rs ---------+--> schedule.rs --> run.rs
 //!   Action: requeue, error policy: run.rs -----------------------------/    debounce.rs
 //! ```
 //!
@@ -29,11 +29,13 @@
 //! | owned objects | all metadata is fetched, then dropped | name, version and owners are kept |
 //! | objects of [`watches`](Controller::watches) | mapped, then dropped | kept whole, so that their old state can be mapped too. If that takes too much memory, give [`watches_informer`](Controller::watches_informer) an informer of metadata, or one [`without`](crate::reflector::ReflectorBuilder::without) the fields that no mapper reads |
 //! | API version in an owner reference | must be the version that the controller watches | ignored |
-//! | a request for an object that is not in the store | an error in the stream | no error, since the object was deleted; [counted](Config::name) |
+//! | a request for an object that is not in the store | an error in the stream | no error, since the object was deleted; [counted](Config::name). As in kube for a controller [over a stream](Controller::for_stream) |
 //! | an object that fails repeatedly | the error policy gets no failure count, so its delay cannot grow (kube issue 1916) | [`retry`](Controller::retry) sets a growing delay; without it as in kube |
 //! | a reconciler that panics | panics the controller | yields [`RunnerError::Panicked`], and the object is retried |
 //! | [predicates](crate::runtime::predicates) | see only the new state, and can hide deletions | see both states, and cannot hide deletions |
-//! | several controllers over one watch | unstable streams without deletions | [`from_informer`](Controller::from_informer), [`owns_informer`](Controller::owns_informer), [`watches_informer`](Controller::watches_informer) |
+//! | several controllers over one watch | unstable streams without deletions | [`from_informer`](Controller::from_informer), [`owns_informer`](Controller::owns_informer), [`watches_informer`](Controller::watches_informer). Of kube's streams, a [`ReflectHandle`](crate::runtime::reflector::ReflectHandle) that is passed [itself](Controller::for_shared_stream) carries deletions and old states; an adapter of it does not |
+//! | a user's stream that fails | no watch or stream of the controller is polled for the time of the backoff | only that stream is not polled |
+//! | a store that a user's stream never fills | the controller waits silently; when the writer is dropped, it yields an error and does not end | an error every minute; when the writer is dropped, an error, and the controller ends |
 //! | reconciles begin | after the first list of the main objects | after the first list of everything that the controller watches. While a list is missing, for example of a kind that the server does not have, errors name it and say that nothing is reconciled; the first of them is logged, too. Use [`optional`](Controller::optional) for a kind that may be missing, and [`Config::wait_for_related`] for kube's behaviour |
 //! | duration of a watch | 290 s | 5 to 10 minutes, at random. With a `timeout`, between half of it and all of it |
 //! | a relist | like the first list | at least as new as the stored state, without pages |
@@ -41,9 +43,7 @@
 //! All options of [`watcher::Config`] are used except `bookmarks`: bookmarks are always
 //! requested.
 //!
-//! Not implemented: `trigger_backoff` (the backoff is client-go's), the streams of
-//! `unstable-runtime` (`for_stream`, `owns_stream`, `watches_stream` and similar: use the methods
-//! that take an informer, which can be built [from a stream](crate::SharedInformer::for_stream)),
+//! Not implemented: `trigger_backoff` (the backoff is client-go's, and kube's default for streams),
 //! `applier`, `trigger_self`, `trigger_owners`, `trigger_with` and `ReconcileRequest`.
 //!
 //! # Spans
@@ -78,6 +78,7 @@ mod schedule;
 mod settings;
 #[cfg(feature = "leader-election")]
 mod sharded;
+mod shared_streams;
 mod signal;
 mod source;
 mod start;

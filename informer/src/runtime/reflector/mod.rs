@@ -14,7 +14,6 @@ mod writer;
 pub use crate::reflector::watcher_events::feed;
 pub use kube::runtime::reflector::{Lookup, ObjectRef, ObjectRefExtra};
 pub use store::Store;
-#[allow(unused_imports)] // For the controllers over streams.
 pub(in crate::runtime) use subscribe::Change;
 pub use subscribe::ReflectHandle;
 pub use writer::{Writer, reflector, store, store_shared};

@@ -13,7 +13,6 @@ use super::Store;
 
 /// A change that a writer has made to its store.
 #[derive(Debug)]
-#[allow(dead_code)] // The fields that `ReflectHandle` does not read are for controllers.
 pub(in crate::runtime) enum Change<K> {
     /// An object was stored, or a complete list has it, changed or not.
     Applied {
@@ -106,7 +105,6 @@ impl<K: Resource + 'static> ReflectHandle<K> {
 
 impl<K: Resource + Send + Sync + 'static> ReflectHandle<K> {
     /// Returns the stream of all changes, which has what this one has not yielded yet.
-    #[allow(dead_code)] // For the controllers over streams.
     pub(in crate::runtime) fn into_changes(
         self,
     ) -> impl Stream<Item = Change<K>> + Send + Unpin + use<K> {

@@ -4,6 +4,7 @@
 // `twins` compiles one controller twice, and examples share modules.
 #![allow(clippy::duplicate_mod)]
 
+mod clusters;
 #[cfg(feature = "compact")]
 mod compact;
 mod configured;
@@ -14,7 +15,6 @@ mod deleted;
 #[path = "../common/deployed.rs"]
 mod deployed;
 mod dynamic;
-mod examples;
 mod finalizers;
 mod gone;
 mod kubes_store;

@@ -8,3 +8,4 @@
 
 mod examples;
 mod stage;
+mod wirings;

@@ -24,6 +24,7 @@ use deltafifo_informer::shared_informer::{Notification, SharedInformerFactory};
 use k8s_openapi::api::apps::v1::Deployment;
 use opentelemetry::metrics::MeterProvider;
 use opentelemetry::trace::TracerProvider;
+use opentelemetry_sdk::metrics::data::{ResourceMetrics, ScopeMetrics};
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, SdkMeterProvider};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
 use tracing::level_filters::LevelFilter;
@@ -57,7 +58,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         meters.force_flush()?;
         let exported = metrics.get_finished_metrics()?;
         let last = exported.last().into_iter();
-        for metric in last.flat_map(|all| all.scope_metrics()).flat_map(|scope| scope.metrics()) {
+        for metric in last.flat_map(ResourceMetrics::scope_metrics).flat_map(ScopeMetrics::metrics)
+        {
             println!("{}", metric.name());
         }
         let mut by_name = BTreeMap::<_, usize>::new();

@@ -13,19 +13,19 @@ pub struct Bridge(pub Meter);
 
 /// An instrument, with the labels of one metric.
 struct Instrument<I, V> {
-    instrument: I,
+    inner: I,
     attributes: Vec<KeyValue>,
     /// The last value, for requests to change it.
     last: Mutex<V>,
 }
 
 impl<I, V: Default> Instrument<I, V> {
-    fn new(instrument: I, key: &Key) -> Arc<Self> {
+    fn new(inner: I, key: &Key) -> Arc<Self> {
         let attribute = |label: &metrics::Label| {
             KeyValue::new(label.key().to_owned(), label.value().to_owned())
         };
         let attributes = key.labels().map(attribute).collect();
-        Arc::new(Self { instrument, attributes, last: Mutex::default() })
+        Arc::new(Self { inner, attributes, last: Mutex::default() })
     }
 
     /// Changes the last value, and passes the result of `change` on.
@@ -33,7 +33,7 @@ impl<I, V: Default> Instrument<I, V> {
         // The lock is held until the value is passed on, so that no older value follows it.
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = change(&mut last);
-        pass(&self.instrument, changed, &self.attributes);
+        pass(&self.inner, changed, &self.attributes);
     }
 }
 
@@ -72,7 +72,7 @@ impl CounterFn for Instrument<Counter<u64>, u64> {
             *last += added;
             added
         };
-        self.update(change, |counter, added, labels| counter.add(added, labels));
+        self.update(change, Counter::add);
     }
 }
 
@@ -82,7 +82,7 @@ impl GaugeFn for Instrument<Gauge<f64>, f64> {
             *last += value;
             *last
         };
-        self.update(change, |gauge, value, labels| gauge.record(value, labels));
+        self.update(change, Gauge::record);
     }
 
     fn decrement(&self, value: f64) {
@@ -96,6 +96,6 @@ impl GaugeFn for Instrument<Gauge<f64>, f64> {
 
 impl HistogramFn for Instrument<Histogram<f64>, ()> {
     fn record(&self, value: f64) {
-        self.instrument.record(value, &self.attributes);
+        self.inner.record(value, &self.attributes);
     }
 }

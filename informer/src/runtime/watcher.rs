@@ -108,6 +108,8 @@ mod tests {
         }
     }
 
+    type IsExpected<'f> = &'f dyn Fn(&Error) -> bool;
+
     #[test]
     fn failure_without_a_status_is_in_kubes_variant_with_the_whole_text() {
         let lost = || RequestError::Broken("connection reset".into());
@@ -121,7 +123,7 @@ mod tests {
         let is_start =
             |error: &_| matches!(error, Error::WatchStartFailed(kube::Error::Service(_)));
         let is_watch = |error: &_| matches!(error, Error::WatchFailed(kube::Error::Service(_)));
-        let errors: [(_, &dyn Fn(&Error) -> bool); 5] = [
+        let errors: [(_, IsExpected<'_>); 5] = [
             (ReflectorError::List(lost()), &is_list),
             (ReflectorError::List(RequestError::without_version("a list")), &is_list),
             (ReflectorError::Watch(RequestError::Unreachable("refused".into())), &is_start),

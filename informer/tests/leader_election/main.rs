@@ -13,4 +13,6 @@ mod examples;
 mod faults;
 mod rig;
 #[cfg(feature = "runtime")]
+mod triggers;
+#[cfg(feature = "runtime")]
 mod work;

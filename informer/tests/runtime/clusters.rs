@@ -23,6 +23,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{ApiResource, discovery::Scope};
 use opentelemetry::metrics::MeterProvider;
+use opentelemetry_sdk::metrics::data::{Metric, ResourceMetrics, ScopeMetrics};
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, SdkMeterProvider};
 
 use super::deployed;
@@ -116,10 +117,9 @@ async fn bridge_to_a_meter_exports_the_names_that_the_registry_has() {
         inform().await;
     }
     meters.force_flush().unwrap();
-    let exported = exporter.get_finished_metrics().unwrap();
-    let scopes = exported.iter().flat_map(|all| all.scope_metrics());
-    let names: BTreeSet<_> =
-        scopes.flat_map(|scope| scope.metrics()).map(|metric| metric.name()).collect();
+    let finished = exporter.get_finished_metrics().unwrap();
+    let scopes = finished.iter().flat_map(ResourceMetrics::scope_metrics);
+    let names: BTreeSet<_> = scopes.flat_map(ScopeMetrics::metrics).map(Metric::name).collect();
     for name in ["reflector_lists_total", "reflector_list_duration_seconds"] {
         assert!(names.contains(name), "no {name} in {names:?}");
     }

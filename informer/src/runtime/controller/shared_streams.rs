@@ -44,16 +44,16 @@ where
     /// The caller must poll the stream that fills the store, even while the controller is busy. If
     /// no controller polls its handle, that stream waits when the buffer of the store is full.
     ///
-    /// **Pass the [`ReflectHandle`] itself.** The controller then takes old states and deletions out
-    /// of it, too (not in kube): [`on_deleted`](Self::on_deleted) is called, even for a deletion
-    /// that only a list shows, and [`when`](Self::when) compares two states. The type of an adapter,
-    /// such as `map`, `filter`, `boxed` or
+    /// **Pass the [`ReflectHandle`] itself.** The controller then takes old states and deletions
+    /// out of it, too (not in kube): [`on_deleted`](Self::on_deleted) is called, even for a
+    /// deletion that only a list shows, and [`when`](Self::when) compares two states. The type of
+    /// an adapter, such as `map`, `filter`, `boxed` or
     /// [`predicate_filter`](crate::runtime::WatchStreamExt::predicate_filter), can carry none of
     /// this: then the controller acts as in kube, neither method has an effect, and a warning is
     /// logged. To filter updates use `when` instead.
     ///
-    /// An informer gives what is listed at [`for_stream`](Self::for_stream), and reports its errors;
-    /// a shared stream has none, because the stream that fills the store yields them.
+    /// An informer gives what is listed at [`for_stream`](Self::for_stream), and reports its
+    /// errors; a shared stream has none, because the stream that fills the store yields them.
     ///
     /// ```
     /// use std::{convert::Infallible, sync::Arc};
@@ -124,11 +124,11 @@ where
     /// [`owns_stream`](Self::owns_stream). `trigger` is a subscriber of a
     /// [`store_shared`](crate::runtime::reflector::store_shared).
     ///
-    /// **Pass the [`ReflectHandle`] itself.** Then the deletion of a child also triggers its owners,
-    /// even if only a list shows the deletion, and when a child changes owners, both the old and the
-    /// new owners are reconciled (not in kube). The type of an adapter, such as `map`, `filter` or
-    /// `boxed`, cannot carry deletions: as in kube, nothing is then reconciled when a child is
-    /// deleted. Use [`owns_informer`](Self::owns_informer) with a
+    /// **Pass the [`ReflectHandle`] itself.** Then the deletion of a child also triggers its
+    /// owners, even if only a list shows the deletion, and when a child changes owners, both the
+    /// old and the new owners are reconciled (not in kube). The type of an adapter, such as `map`,
+    /// `filter` or `boxed`, cannot carry deletions: as in kube, nothing is then reconciled when a
+    /// child is deleted. Use [`owns_informer`](Self::owns_informer) with a
     /// [predicate](super::Source::when) in place of a filtered stream.
     ///
     /// The caller must poll the stream that fills the store, as for
@@ -167,11 +167,11 @@ where
     /// [`store_shared`](crate::runtime::reflector::store_shared).
     ///
     /// **Pass the [`ReflectHandle`] itself.** Then `mapper` is called with the old and with the new
-    /// state of a change, and with the last state of a deleted object, even if only a list shows the
-    /// deletion (not in kube). The type of an adapter, such as `map`, `filter` or `boxed`, cannot
-    /// carry old states and deletions: as in kube, `mapper` then receives new states only. Use
-    /// [`watches_informer`](Self::watches_informer) with a [predicate](super::Source::when) in place
-    /// of a filtered stream.
+    /// state of a change, and with the last state of a deleted object, even if only a list shows
+    /// the deletion (not in kube). The type of an adapter, such as `map`, `filter` or `boxed`,
+    /// cannot carry old states and deletions: as in kube, `mapper` then receives new states only.
+    /// Use [`watches_informer`](Self::watches_informer) with a [predicate](super::Source::when) in
+    /// place of a filtered stream.
     ///
     /// The caller must poll the stream that fills the store, as for
     /// [`for_shared_stream`](Self::for_shared_stream). Unlike an informer, the store need not be

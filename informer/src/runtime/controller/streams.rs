@@ -149,13 +149,12 @@ where
     /// objects. One of [`applied_objects`](crate::runtime::WatchStreamExt::applied_objects) does
     /// not, so the deletion of a child triggers nothing.
     ///
-    /// **An informer gives more.** [`owns`](Self::owns) and
-    /// [`owns_informer`](Self::owns_informer) also reconcile an owner whose child was deleted while
-    /// the watch was interrupted, and an owner that a child no longer names. Reconciles wait for
-    /// their first list, and a predicate of a [`Source`](super::Source::when) cannot hide deletions.
-    /// A controller with a stream of objects cannot be sharded (`Controller::sharded`), because no
-    /// list shows whether the stream has caught up: it ends with
-    /// [`RunnerError::NotListable`](super::RunnerError::NotListable).
+    /// **An informer gives more.** [`owns`](Self::owns) and [`owns_informer`](Self::owns_informer)
+    /// also reconcile an owner whose child was deleted while the watch was interrupted, and an
+    /// owner that a child no longer names. Reconciles wait for their first list, and a predicate of
+    /// a [`Source`](super::Source::when) cannot hide deletions. A controller with a stream of
+    /// objects cannot be sharded (`Controller::sharded`), because no list shows whether the stream
+    /// has caught up: it ends with [`RunnerError::NotListable`](super::RunnerError::NotListable).
     pub fn owns_stream<Child>(
         self,
         trigger: impl Stream<Item = Result<Child, watcher::Error>> + Send + 'static,
@@ -184,18 +183,18 @@ where
     }
 
     /// Reconciles the objects that `mapper` returns for the objects that `trigger` yields. Errors
-    /// of `trigger` and its end are treated as in [`for_stream`](Self::for_stream), and deletions as
-    /// in [`owns_stream`](Self::owns_stream).
+    /// of `trigger` and its end are treated as in [`for_stream`](Self::for_stream), and deletions
+    /// as in [`owns_stream`](Self::owns_stream).
     ///
-    /// `mapper` runs in a task of the controller and should return quickly. A panic of `mapper` is a
-    /// panic of the task that polls the controller.
+    /// `mapper` runs in a task of the controller and should return quickly. A panic of `mapper` is
+    /// a panic of the task that polls the controller.
     ///
     /// **An informer gives more.** [`watches`](Self::watches) and
     /// [`watches_informer`](Self::watches_informer) also map objects that were deleted while the
     /// watch was interrupted, and map the old state of a change as well as the new one. A panic of
-    /// their mapper is reported as an error, and the controller continues. Reconciles wait for their
-    /// first list, a predicate of a [`Source`](super::Source::when) cannot hide deletions, and the
-    /// controller can be sharded.
+    /// their mapper is reported as an error, and the controller continues. Reconciles wait for
+    /// their first list, a predicate of a [`Source`](super::Source::when) cannot hide deletions,
+    /// and the controller can be sharded.
     pub fn watches_stream<Other, I>(
         self,
         trigger: impl Stream<Item = Result<Other, watcher::Error>> + Send + 'static,

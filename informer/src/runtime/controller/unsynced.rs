@@ -1,6 +1,7 @@
 //! Errors that a controller yields and logs about shared informers, and stores of the user, that
 //! have no first list. Without these errors a controller over such an informer would wait silently:
-//! the informer's errors go to its own error handler, and an informer that is not run has no errors.
+//! the informer's errors go to its own error handler, and an informer that is not run has no
+//! errors.
 
 use std::fmt;
 use std::future::pending;

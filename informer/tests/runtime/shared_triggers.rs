@@ -1,0 +1,169 @@
+//! Tests of the parts of controllers over streams that kube does not have: deletions, predicates
+//! over two states, and errors.
+
+use std::sync::{Arc, Mutex};
+
+use deltafifo_informer::SharedInformer;
+use deltafifo_informer::runtime::controller::{Action, Error};
+use deltafifo_informer::runtime::reflector::{ReflectHandle, Store, store, store_shared};
+use deltafifo_informer::runtime::watcher::{self, Event};
+use deltafifo_informer::runtime::{Controller, WatchStreamExt, predicates};
+use deltafifo_testkit::{Fault, Resource, status};
+use futures_util::{StreamExt, stream};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::Api;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::rig::{Failed, name, poll_idle, server, typed, value};
+
+type Sender = mpsc::UnboundedSender<Event<ConfigMap>>;
+
+/// Starts to fill a shared store with the events that are sent. Returns a subscriber.
+fn shared() -> (Sender, ReflectHandle<ConfigMap>) {
+    let (_, writer) = store_shared(16);
+    let handle = writer.subscribe().expect("the store is shared");
+    let (events, mut sent) = mpsc::unbounded_channel();
+    let stream = stream::poll_fn(move |context| sent.poll_recv(context)).map(watcher::Result::Ok);
+    tokio::spawn(stream.reflect_shared(writer).for_each(|_| async {}));
+    (events, handle)
+}
+
+fn send_list(events: &Sender, maps: impl IntoIterator<Item = ConfigMap>) {
+    let maps = maps.into_iter().map(Event::InitApply);
+    for event in [Event::Init].into_iter().chain(maps).chain([Event::InitDone]) {
+        events.send(event).expect("the root stream is polled");
+    }
+}
+
+fn with_uid(name: &str, version: u32, uid: &str) -> ConfigMap {
+    let mut map = typed(name, version);
+    map.metadata.uid = Some(uid.to_owned());
+    map
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletions_of_a_handle_reach_the_deletion_handler() {
+    let (events, handle) = shared();
+    let deleted = Arc::new(Mutex::new(Vec::new()));
+    let record = Arc::clone(&deleted);
+    let reader = handle.reader();
+    let controller = Controller::for_shared_stream(handle, reader).on_deleted(move |last| {
+        let sign = if last.is_tombstone() { '!' } else { '-' };
+        let map = last.object().expect("the last state is known");
+        record.lock().unwrap().push(format!("{sign}{}={}", name(map), value(map)));
+        async {}
+    });
+    let mut polled = poll_idle(controller);
+    send_list(&events, [typed("a", 1), typed("b", 1), with_uid("c", 1, "first")]);
+    assert_eq!(polled.at_rest().await, ["a", "b", "c"]);
+    events.send(Event::Delete(typed("a", 2))).unwrap();
+    send_list(&events, [with_uid("c", 3, "second")]);
+    assert_eq!(polled.at_rest().await, ["c"], "an object was made again");
+    let mut deleted = std::mem::take(&mut *deleted.lock().unwrap());
+    deleted.sort();
+    assert_eq!(deleted, ["!b=1", "!c=1", "-a=2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn predicate_compares_both_states_of_a_handle() {
+    let (events, handle) = shared();
+    let reader = handle.reader();
+    let controller = Controller::for_shared_stream(handle, reader).when(predicates::labels);
+    let mut polled = poll_idle(controller);
+    send_list(&events, [typed("a", 1)]);
+    assert_eq!(polled.at_rest().await, ["a"]);
+    events.send(Event::Apply(typed("a", 2))).unwrap();
+    assert!(polled.at_rest().await.is_empty());
+    let mut labelled = typed("a", 3);
+    labelled.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
+    events.send(Event::Apply(labelled)).unwrap();
+    assert_eq!(polled.at_rest().await, ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_that_is_deleted_and_made_again_is_reconciled_without_its_failures() {
+    let (events, handle) = shared();
+    let reader = handle.reader();
+    let mut polled = poll_idle(Controller::for_shared_stream(handle, reader));
+    send_list(&events, [typed("a", 1)]);
+    assert_eq!(polled.at_rest().await, ["a"]);
+    events.send(Event::Delete(typed("a", 2))).unwrap();
+    assert!(polled.at_rest().await.is_empty(), "the deletion of a main object triggers nothing");
+    events.send(Event::Apply(typed("a", 3))).unwrap();
+    assert_eq!(polled.at_rest().await, ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_of_an_informer_serves_a_controller_over_a_stream() {
+    let (events, mut sent) = mpsc::unbounded_channel();
+    let stream = stream::poll_fn(move |context| sent.poll_recv(context)).map(watcher::Result::Ok);
+    let maps = SharedInformer::<ConfigMap>::for_stream(stream).build().unwrap();
+    let running = maps.clone();
+    tokio::spawn(async move { running.run().await });
+    let trigger = stream::iter([Ok(typed("a", 1))]).chain(stream::pending());
+    let mut polled = poll_idle(Controller::for_stream(trigger, Store::from(&maps)));
+    assert!(polled.at_rest().await.is_empty(), "the informer has no list yet");
+    send_list(&events, [typed("a", 1)]);
+    assert_eq!(polled.at_rest().await, ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reconcile_all_on_reconciles_what_the_store_of_a_stream_has() {
+    let store = Store::from_objects([typed("a", 1), typed("b", 1)]);
+    let all = stream::iter([()]).chain(stream::pending());
+    let controller = Controller::for_stream(stream::pending(), store).reconcile_all_on(all);
+    assert_eq!(controller.store().len(), 2);
+    assert_eq!(poll_idle(controller).at_rest().await, ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_that_is_not_filled_is_reported_every_minute() {
+    let (reader, writer) = store::<ConfigMap>();
+    let began = Instant::now();
+    let mut polled = poll_idle(Controller::for_stream(stream::pending(), reader));
+    for minute in 1..=2 {
+        let report = "nothing is reconciled until these informers have their first list: the \
+                      store of configmaps.v1 (poll the stream that its writer reflects, and check \
+                      its errors)";
+        assert_eq!(polled.next().await, report);
+        assert_eq!(began.elapsed().as_secs(), 60 * minute);
+    }
+    drop(writer);
+    let dropped = "writer of the store of configmaps.v1 was dropped before its first list, so \
+                   nothing is reconciled: poll the stream that the writer reflects for as long as \
+                   the controller runs";
+    assert_eq!(polled.rest().await, [dropped]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn optional_after_a_stream_changes_no_relation_to_an_informer() {
+    let server = server();
+    let pods = Api::<Pod>::all(server.client());
+    let missing = Fault::status(status::not_found(&Resource::pods(), ""));
+    server.fault(missing.times(usize::MAX));
+    let store = Store::from_objects([typed("a", 1)]);
+    let trigger = stream::iter([Ok(typed("a", 1))]).chain(stream::pending());
+    let of_pods = stream::pending::<watcher::Result<Pod>>();
+    let controller = Controller::for_stream(trigger, store)
+        .owns(pods, watcher::Config::default())
+        .owns_stream(of_pods)
+        .optional();
+    let mut polled = poll_idle(controller);
+    let yielded = polled.next().await;
+    assert!(yielded.contains("nothing is reconciled"), "{yielded}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_object_of_a_stream_is_yielded_with_its_reference() {
+    let store = Store::<ConfigMap>::from_objects([]);
+    let trigger = stream::iter([Ok(typed("a", 1))]).chain(stream::pending());
+    let controller = Controller::for_stream(trigger, store);
+    let reconcile = |_, _| async { Ok::<_, Failed>(Action::await_change()) };
+    let policy = |_, _: &_, _| deltafifo_informer::runtime::controller::Action::await_change();
+    let mut stream = Box::pin(controller.run(reconcile, policy, Arc::new(())));
+    let Some(Err(Error::ObjectNotFound(missing))) = stream.next().await else {
+        panic!("an error is expected");
+    };
+    assert_eq!(missing.to_string(), "ConfigMap.v1./a.shop");
+}

@@ -162,8 +162,8 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
     }
 
     /// Sets the largest number of objects per page, if a list has pages (client-go
-    /// `WatchListPageSize`). The default is 500, or 10,000 for an informer of the shards of a member
-    /// of a group; 0 requests one page.
+    /// `WatchListPageSize`). The default is 500, or 10,000 for an informer of the shards of a
+    /// group's member; 0 requests one page.
     #[doc(alias = "WatchListPageSize")]
     pub fn page_size(mut self, objects: u32) -> Self {
         self.options.page_size = objects;

@@ -18,7 +18,7 @@ use super::runtime::controller::{self, Action, Controller};
 use super::runtime::reflector::store::Writer;
 use super::runtime::reflector::{self, ObjectRef, Store};
 use super::runtime::watcher::Event;
-use super::runtime::{WatchStreamExt, predicates, watcher};
+use super::runtime::{PredicateConfig, WatchStreamExt, predicates, watcher};
 use crate::rig::{Failed, idle, map, pod, server, typed};
 
 /// A controller that is polled in a task, and the record of what it yields.
@@ -275,7 +275,7 @@ pub async fn watched_server() -> Vec<String> {
         .default_backoff()
         .reflect(writer)
         .applied_objects()
-        .predicate_filter(predicates::labels, Default::default());
+        .predicate_filter(predicates::labels, PredicateConfig::default());
     let pods = Api::<PartialObjectMeta<Pod>>::all(server.client());
     let pods = watcher(pods, watcher::Config::default()).default_backoff().touched_objects();
     let others = watcher(Api::<Pod>::all(server.client()), watcher::Config::default())

@@ -64,6 +64,7 @@ async fn publish(site: &Site, context: Arc<Context>) -> Result<Action> {
     let status = Patch::Apply(json!({
         "apiVersion": "sites.example/v1",
         "kind": "Site",
+        "metadata": { "name": site.name_any() },
         "status": { "published": site.spec.title },
     }));
     let manager = PatchParams::apply("publisher").force();

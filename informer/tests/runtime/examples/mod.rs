@@ -4,3 +4,4 @@
 #![allow(dead_code)] // Some need a cluster, and are only compiled.
 
 mod kubes;
+mod ours;

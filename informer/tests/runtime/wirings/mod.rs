@@ -4,3 +4,4 @@
 mod kinds;
 mod kubes;
 mod library;
+mod ours;

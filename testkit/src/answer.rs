@@ -9,10 +9,10 @@ use kube::core::Status;
 use crate::Resource;
 use crate::body::Body;
 use crate::object::Shape;
-use crate::request::{Request, Verb};
+use crate::request::{FINALIZE, Request, Verb};
 use crate::server::Shared;
 use crate::status::{self, Refused};
-use crate::{list, watch, write};
+use crate::{discovery, list, watch, write};
 
 /// A request for a resource that is served.
 pub(crate) struct Call<'a> {
@@ -47,7 +47,7 @@ fn try_answer(
     repeated: usize,
 ) -> Refused<Response<Body>> {
     let Some(target) = request.target() else {
-        return Ok(page_not_found());
+        return discovery::answer(server, request).unwrap_or_else(|| Ok(page_not_found()));
     };
     let (place, resource) = {
         let store = server.store.lock();
@@ -66,11 +66,18 @@ fn try_answer(
             !in_namespace || matches!(verb, Verb::List | Verb::Watch | Verb::Other)
         }
     };
-    let is_status = match target.subresource.as_deref() {
-        None => false,
-        Some("status") if matches!(verb, Verb::Get | Verb::Update | Verb::Patch) => true,
-        Some(_) => return Err(Box::new(status::unknown_resource())),
+    let subresource = target.subresource.as_deref();
+    let is_status = subresource == Some("status") && resource.has_status();
+    let is_finalize = subresource == Some(FINALIZE) && resource.is_namespace();
+    let is_known = match verb {
+        _ if subresource.is_none() => true,
+        Verb::Update => is_status || is_finalize,
+        Verb::Get | Verb::Patch => is_status,
+        _ => false,
     };
+    if !is_known {
+        return Err(Box::new(status::unknown_resource()));
+    }
     if !has_place && matches!(verb, Verb::Create | Verb::DeleteCollection) {
         return Err(Box::new(status::method_not_allowed()));
     }
@@ -83,6 +90,7 @@ fn try_answer(
         Verb::Watch => watch::answer(&call, repeated),
         Verb::Get => write::get(&call),
         Verb::Create => write::create(&call, body),
+        Verb::Update if is_finalize => write::finalize(&call, body),
         Verb::Update => write::update(&call, body, is_status),
         Verb::Patch => write::patch(&call, body, is_status),
         Verb::Delete => write::delete(&call, body),
@@ -112,7 +120,11 @@ pub(crate) fn refusal(status: &Status) -> Response<Body> {
 /// Returns the real server's response for a group or version that it does not serve: plain text,
 /// and no Status.
 fn page_not_found() -> Response<Body> {
-    let mut response = json(StatusCode::NOT_FOUND, Body::whole("404 page not found\n"));
+    text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+pub(crate) fn text(code: StatusCode, text: &str) -> Response<Body> {
+    let mut response = json(code, Body::whole(text));
     response
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));

@@ -3,11 +3,15 @@
 
 use std::sync::Arc;
 
-use crate::Resource;
+use serde_json::{Value, json};
+
+use crate::author::{Author, Part};
+use crate::known::Trait;
 use crate::object::{Draft, Key, Object, text};
 use crate::server::Shared;
 use crate::status::{self, Refused};
 use crate::store::{Current, Store};
+use crate::{Resource, apply, collect, delete};
 
 /// The metadata fields that only the server writes. An update keeps their values.
 const KEPT: [&str; 4] =
@@ -21,7 +25,12 @@ const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Returns the current time in the format of object timestamps.
 pub(crate) fn now() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    format(jiff::Timestamp::now())
+}
+
+/// Returns a time in the format of object timestamps.
+pub(crate) fn format(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 impl Shared {
@@ -45,7 +54,9 @@ impl Shared {
             // that case the search is repeated.
             if collection.generators.parts.len() == parts {
                 let current = collection.current(key, generated);
-                break act(&mut store, current);
+                let done = act(&mut store, current);
+                collect::run(&mut store);
+                break done;
             }
         };
         // The write may have ended watches that are too far behind.
@@ -101,20 +112,81 @@ fn suffix(mut number: usize) -> String {
     (0..5).map(letter).collect()
 }
 
-/// Stores a new object.
-pub(crate) fn create(store: &mut Store, place: usize, key: Key, mut draft: Draft) -> Arc<Object> {
+/// Stores a new object. Refuses an object in a namespace that is being deleted.
+pub(crate) fn create(
+    store: &mut Store,
+    place: usize,
+    key: Key,
+    mut draft: Draft,
+    author: &Author<'_>,
+) -> Refused<Arc<Object>> {
+    let resource = Arc::clone(&store.collections[place].resource);
+    if author.is_client() && store.collector.is_terminating(&key.namespace) {
+        let refusal = status::namespace_terminating(&resource, &key.name, &key.namespace);
+        return Err(Box::new(refusal));
+    }
     draft.stamp(store.version + 1, &now());
-    store.put(place, key, None, draft)
+    if author.is_client() {
+        if resource.has_status() {
+            draft.rest.remove("status");
+        }
+        add_first_state(&resource, &key, &mut draft);
+    }
+    let is_given = !author.is_client() && draft.metadata.contains_key("generation");
+    if resource.has(Trait::Generation) && !is_given {
+        draft.metadata.insert("generation".to_owned(), 1.into());
+    }
+    // An applied configuration has its managers already.
+    if store.tracks_fields && author.is_client() && !draft.metadata.contains_key("managedFields") {
+        apply::track(&resource, None, &mut draft, author);
+    }
+    Ok(store.put(place, key, None, draft))
 }
 
-/// Replaces the object with the draft. Writes nothing if they are equal. Deletes the object if the
-/// draft removes the last finalizer that delayed its deletion.
+/// Adds the fields that the real server sets in each new namespace and pod of a client.
+fn add_first_state(resource: &Resource, key: &Key, draft: &mut Draft) {
+    if resource.is_pod() {
+        draft.rest.insert("status".to_owned(), json!({ "phase": "Pending" }));
+    }
+    if resource.is_namespace() {
+        draft.rest.insert("status".to_owned(), json!({ "phase": "Active" }));
+        draft.rest.insert("spec".to_owned(), json!({ "finalizers": ["kubernetes"] }));
+        let labels = draft.metadata.entry("labels").or_insert_with(|| json!({}));
+        if let Value::Object(labels) = labels {
+            labels.insert("kubernetes.io/metadata.name".to_owned(), key.name.as_str().into());
+        }
+    }
+}
+
+/// Replaces the object with the parts of the draft that the author may write. Writes nothing if
+/// they are equal. Deletes the object if the draft removes the last finalizer that delayed its
+/// deletion.
 pub(crate) fn replace(
     store: &mut Store,
     place: usize,
     current: Current,
     mut draft: Draft,
-) -> Arc<Object> {
+    author: &Author<'_>,
+) -> Refused<Arc<Object>> {
+    let resource = Arc::clone(&store.collections[place].resource);
+    let before = &current.object.draft;
+    limit(&resource, before, &mut draft, author.part);
+    let is_managed = before.metadata.contains_key("managedFields");
+    if is_managed || (store.tracks_fields && author.is_client()) {
+        apply::track(&resource, Some(before), &mut draft, author);
+    }
+    settle(store, place, current, draft, author)
+}
+
+/// Replaces the object with a draft whose managers of fields are set.
+pub(crate) fn settle(
+    store: &mut Store,
+    place: usize,
+    current: Current,
+    mut draft: Draft,
+    author: &Author<'_>,
+) -> Refused<Arc<Object>> {
+    let resource = Arc::clone(&store.collections[place].resource);
     let before = Arc::clone(&current.object);
     for field in KEPT {
         match before.draft.metadata.get(field) {
@@ -122,30 +194,70 @@ pub(crate) fn replace(
             None => draft.metadata.remove(field),
         };
     }
+    if author.is_client() {
+        delete::check_finalizers(&resource, &before, &draft)?;
+    }
+    if resource.has(Trait::Generation) {
+        set_generation(&resource, &before.draft, &mut draft, author);
+    }
+    Ok(put(store, place, current, draft))
+}
+
+/// Replaces the object with a draft whose fields the server has chosen.
+pub(crate) fn put(store: &mut Store, place: usize, current: Current, draft: Draft) -> Arc<Object> {
+    let before = Arc::clone(&current.object);
     let same = draft.clone().seal(before.key.clone(), before.version);
     if same.draft == before.draft {
         return before;
     }
-    if draft.metadata.contains_key("deletionTimestamp") && !draft.has_finalizers() {
+    if delete::is_due(&store.collections[place].resource, &draft) {
         return store.remove(place, current);
     }
     store.put(place, before.key.clone(), Some(current), draft)
 }
 
-/// Deletes the object, or marks it for deletion if it has finalizers. Returns its last or current
-/// state, and whether it is deleted.
-pub(crate) fn delete(store: &mut Store, place: usize, current: Current) -> (Arc<Object>, bool) {
-    let before = Arc::clone(&current.object);
-    if !before.draft.has_finalizers() {
-        return (store.remove(place, current), true);
+/// Gives the draft the values of the object before, in the part that the author may not write.
+fn limit(resource: &Resource, before: &Draft, draft: &mut Draft, part: Part) {
+    let keeps = match part {
+        Part::Everything => return,
+        Part::Main if !resource.has_status() => return,
+        Part::Main => before.rest.get("status").cloned(),
+        Part::Status => {
+            let status = draft.rest.remove("status");
+            let given = draft.metadata.remove("managedFields");
+            *draft = before.clone();
+            if let Some(given) = given {
+                draft.metadata.insert("managedFields".to_owned(), given);
+            }
+            status
+        }
+    };
+    match keeps {
+        Some(status) => draft.rest.insert("status".to_owned(), status),
+        None => draft.rest.remove("status"),
+    };
+}
+
+/// Sets the generation of a draft. It rises by a change of anything but metadata and status. The
+/// test can set another one.
+fn set_generation(resource: &Resource, before: &Draft, draft: &mut Draft, author: &Author<'_>) {
+    let known = before.metadata.get("generation");
+    let given = draft.metadata.get("generation");
+    if !author.is_client() && given.is_some() && given != known {
+        return;
     }
-    if before.draft.metadata.contains_key("deletionTimestamp") {
-        return (before, false);
-    }
-    let mut draft = before.draft.clone();
-    draft.metadata.insert("deletionTimestamp".to_owned(), now().into());
-    draft.metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
-    (store.put(place, before.key.clone(), Some(current), draft), false)
+    let ignores = |field: &str| field == "status" && resource.has_status();
+    let has_changed = before
+        .rest
+        .iter()
+        .any(|(field, value)| !ignores(field) && draft.rest.get(field) != Some(value))
+        || draft.rest.keys().any(|field| !ignores(field) && !before.rest.contains_key(field))
+        || (resource.has(Trait::Annotations)
+            && before.metadata.get("annotations") != draft.metadata.get("annotations"));
+    match known.and_then(Value::as_i64).unwrap_or_default() + i64::from(has_changed) {
+        0 => draft.metadata.remove("generation"),
+        generation => draft.metadata.insert("generation".to_owned(), generation.into()),
+    };
 }
 
 /// Refuses a draft whose name or namespace is not the key's.

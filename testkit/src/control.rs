@@ -7,6 +7,7 @@ use kube::core::Status;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::author::Author;
 use crate::change;
 use crate::generated::Generator;
 use crate::object::{Draft, Key, Shape};
@@ -27,10 +28,11 @@ impl ApiServer {
         self.shared.store.lock().version
     }
 
-    /// Creates an object, or replaces it whatever its version is. Returns the object's version,
-    /// which does not change if the object is equal to the stored one. The object is a [`Value`],
-    /// a typed object or a [`DynamicObject`](kube::core::DynamicObject), and must have `kind` and
-    /// `apiVersion`.
+    /// Creates an object, or replaces it whatever its version is, with its status. Returns the
+    /// object's version, which does not change if the object is equal to the stored one. Sets
+    /// `metadata.generation` as a client's write does, unless the object has another one. The
+    /// object is a [`Value`], a typed object or a [`DynamicObject`](kube::core::DynamicObject), and
+    /// must have `kind` and `apiVersion`.
     ///
     /// # Errors
     /// [`Error::Unregistered`] if the object's kind is not served; [`Error::Refused`] if it is not
@@ -52,10 +54,10 @@ impl ApiServer {
         let draft = Draft::new(json, &resource).map_err(Error::Refused)?;
         let key = self.shared.key_of(&draft, &resource, None).map_err(Error::Refused)?;
         let object = self.shared.with_current(place, &key, |store, current| match current {
-            Some(current) => change::replace(store, place, current, draft),
-            None => change::create(store, place, key.clone(), draft),
+            Some(current) => change::replace(store, place, current, draft, &Author::TEST),
+            None => change::create(store, place, key.clone(), draft, &Author::TEST),
         });
-        Ok(object.version)
+        Ok(object.map_err(Error::Refused)?.version)
     }
 
     /// Deletes an object at once, whatever finalizers it has. Returns the version of the deletion.

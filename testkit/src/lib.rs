@@ -39,16 +39,23 @@
 //! # Features
 //!
 //! * **Lists**: whole, or in pages of one version; of the newest version, any version, exactly the
-//!   requested one, or one that is not older; by namespace, label selector, `metadata.name`,
-//!   `metadata.namespace`, and [`shardSelector`](Builder::shard_selectors). The body is produced
-//!   while it is sent, in frames of a configurable size.
+//!   requested one, or one that is not older; by namespace, label selector, the field selectors of
+//!   the kind, and [`shardSelector`](Builder::shard_selectors). The body is produced while it is
+//!   sent, in frames of a configurable size.
 //! * **Watches**: from a version, from now, or starting with the existing objects
 //!   (`sendInitialEvents`). Bookmarks and timeouts follow tokio's clock, which a test may pause. If
 //!   an object stops matching the selector, the watch gets a deletion. A watch that is not read
 //!   ends when it is too far behind: [`watch_buffer`](Builder::watch_buffer).
-//! * **Writes** by clients: create, update with conflicts, JSON patch and merge patch, status
-//!   alone, delete with preconditions and finalizers, delete of a collection. Writes by the test:
+//! * **Writes** by clients: create, update with conflicts, JSON patch, merge patch and strategic
+//!   merge patch, server-side apply, status alone, delete of an object or a collection.
+//!   `metadata.generation` rises as in the real server. Writes by the test:
 //!   [`apply`](ApiServer::apply), [`delete`](ApiServer::delete).
+//! * **Server-side apply** with field managers, conflicts, force and `managedFields`.
+//! * **Deletions** with preconditions, finalizers, propagation policies and the grace period of a
+//!   pod on a node. With [`controllers`](Builder::controllers), dependents are deleted or become
+//!   orphans, and namespaces are emptied.
+//! * **Discovery** for `kubectl` and generic clients. A [`Resource`] knows the properties of the
+//!   common built-in kinds.
 //! * **Generated objects**, which are produced when they are sent, so that a test can have a
 //!   million: [`generate`](ApiServer::generate).
 //! * **Faults**: [`Fault`] for later requests; [`end_watches`](ApiServer::end_watches),
@@ -59,11 +66,20 @@
 //!
 //! # Limits
 //!
-//! The server has no admission, defaulting, validation beyond kind and name, existence check of
-//! namespaces, garbage collection, grace periods, `metadata.generation`, discovery, protobuf, or
-//! subresource other than `status`. It has no field manager: server-side apply and strategic merge
-//! patches are refused with 415. Dry runs are refused with 400. Each resource has one API version.
-//! All requests are authorised.
+//! The server has no admission, defaulting, conversion, validation beyond kind, name and
+//! finalizers, existence check of namespaces, protobuf, tables, OpenAPI, scheduler, kubelet, or
+//! subresource other than `status` and a namespace's `finalize`. Dry runs are refused with 400.
+//! Each resource has one API version. All requests are authorised. The only controllers are those
+//! of [`Builder::controllers`].
+//!
+//! Apply and strategic merge patches use rules, and no schema. In built-in kinds, the lists merge
+//! by keys that do so in pods, services and conditions (containers, ports, `env`, volumes and
+//! their mounts, and others), and selectors and some references are replaced as a whole. In every
+//! kind, `ownerReferences` merge by uid and `finalizers` as a set. Other lists are replaced as a
+//! whole, in a custom resource all that [`list_keys`](Resource::list_keys) or its definition do not
+//! declare. A configuration must be JSON, not YAML. In `managedFields` of updates, some marks of
+//! whole maps (`.`) differ from the real server's. A write to `status` changes nothing but the
+//! status, although the real server lets some kinds change labels there.
 //!
 //! The real server has a cache of recent changes and etcd behind it. This server has one log for
 //! both: if a version is too old for a watch, it is also too old for an exact list and a page
@@ -77,15 +93,22 @@
 //! ends.
 
 mod answer;
+mod apply;
+mod author;
 mod body;
 mod change;
+mod collect;
 mod control;
+mod delete;
+mod discovery;
 mod error;
 mod fault;
 mod generated;
+mod known;
 mod list;
 mod object;
 mod options;
+mod patch;
 mod request;
 mod resource;
 mod selector;

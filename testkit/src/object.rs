@@ -49,6 +49,21 @@ pub(crate) fn text<'a>(fields: &'a Fields, field: &str) -> &'a str {
     fields.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// Returns the uid of the object that was created at this version.
+fn uid_of(version: u64) -> String {
+    // The first digits differ from uid to uid, as those of random uids do. The hashes of uids that
+    // differ only in their last digits are in few ranges of a `shardSelector`.
+    let [.., a, b, c, d] = version.wrapping_mul(0x9e37_79b9).to_be_bytes();
+    let first = u32::from_be_bytes([a, b, c, d]);
+    format!("{first:08x}-0000-4000-8000-{version:012x}")
+}
+
+/// Returns whether this server has given the uid to an object at `newest` or before.
+pub(crate) fn is_own_uid(uid: &str, newest: u64) -> bool {
+    let version = uid.rsplit('-').next().and_then(|end| u64::from_str_radix(end, 16).ok());
+    version.is_some_and(|version| version <= newest && uid_of(version) == uid)
+}
+
 impl Draft {
     /// Reads an object. Refuses a value that is not an object, or an object of another kind.
     pub(crate) fn new(value: Value, resource: &Resource) -> Refused<Self> {
@@ -98,23 +113,44 @@ impl Draft {
 
     /// Sets the metadata of a new object: a uid, and the time of its creation.
     pub(crate) fn stamp(&mut self, version: u64, created: &str) {
-        // The first digits differ from uid to uid, as those of random uids do. The hashes of uids
-        // that differ only in their last digits are in few ranges of a `shardSelector`.
-        let [.., a, b, c, d] = version.wrapping_mul(0x9e37_79b9).to_be_bytes();
-        let first = u32::from_be_bytes([a, b, c, d]);
-        let uid = format!("{first:08x}-0000-4000-8000-{version:012x}");
-        self.metadata.insert("uid".to_owned(), uid.into());
+        self.metadata.insert("uid".to_owned(), uid_of(version).into());
         self.metadata.insert("creationTimestamp".to_owned(), created.into());
         self.metadata.remove("deletionTimestamp");
         self.metadata.remove("deletionGracePeriodSeconds");
     }
 
-    /// Returns whether a finalizer delays the deletion of the object.
-    pub(crate) fn has_finalizers(&self) -> bool {
-        self.metadata
-            .get("finalizers")
-            .and_then(Value::as_array)
-            .is_some_and(|finalizers| !finalizers.is_empty())
+    /// Returns the finalizers, which delay the deletion of the object.
+    pub(crate) fn finalizers(&self) -> impl Iterator<Item = &str> {
+        let all = self.metadata.get("finalizers").and_then(Value::as_array);
+        all.into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    pub(crate) fn has_finalizer(&self, name: &str) -> bool {
+        self.finalizers().any(|known| known == name)
+    }
+
+    pub(crate) fn set_finalizers<'a>(&mut self, finalizers: impl Iterator<Item = &'a str>) {
+        let finalizers: Vec<Value> = finalizers.map(Value::from).collect();
+        if finalizers.is_empty() {
+            self.metadata.remove("finalizers");
+        } else {
+            self.metadata.insert("finalizers".to_owned(), finalizers.into());
+        }
+    }
+
+    /// Returns whether the object is marked for deletion.
+    pub(crate) fn is_deleting(&self) -> bool {
+        self.metadata.contains_key("deletionTimestamp")
+    }
+
+    /// Returns the value at a path of field names, for example `spec` and `nodeName`.
+    pub(crate) fn at<'a>(&self, path: impl IntoIterator<Item = &'a str>) -> Option<&Value> {
+        let mut path = path.into_iter();
+        let first = match path.next()? {
+            "metadata" => self.metadata.get(path.next()?),
+            field => self.rest.get(field),
+        };
+        path.try_fold(first?, |value, field| value.get(field))
     }
 }
 

@@ -81,7 +81,7 @@ impl ListOptions {
             timeout: number("timeoutSeconds")?
                 .filter(|seconds| *seconds > 0)
                 .map(Duration::from_secs),
-            filter: Arc::new(Filter::read(request, shards)?),
+            filter: Arc::new(Filter::read(request, &call.resource, shards)?),
         })
     }
 

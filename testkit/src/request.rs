@@ -1,12 +1,15 @@
 //! The requests, as the server parses them and as tests inspect them later.
 
 use http::Method;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderName};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
 use http::request::Parts;
 
 /// The part of the header `Accept` with which a client asks for metadata. For a list, the text
 /// goes on with `List`.
 const AS_METADATA: &str = "as=PartialObjectMetadata";
+
+/// The subresource of a namespace that has the finalizers of its specification.
+pub(crate) const FINALIZE: &str = "finalize";
 
 /// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,6 +63,7 @@ pub struct Request {
     target: Option<Target>,
     metadata_only: bool,
     content_type: String,
+    user_agent: Option<HeaderValue>,
 }
 
 /// The resource and object that a path names.
@@ -86,7 +90,7 @@ impl Target {
         };
         let (namespace, rest) = match rest {
             // Subresources of the namespace itself.
-            ["namespaces", _, "status" | "finalize"] => (None, rest),
+            ["namespaces", _, "status" | FINALIZE] => (None, rest),
             ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (Some(*namespace), rest),
             _ => (None, rest),
         };
@@ -151,6 +155,7 @@ impl Request {
                 .unwrap_or_default()
                 .trim()
                 .to_owned(),
+            user_agent: parts.headers.get(USER_AGENT).cloned(),
             query,
             target,
         }
@@ -243,5 +248,9 @@ impl Request {
 
     pub(crate) fn content_type(&self) -> &str {
         &self.content_type
+    }
+
+    pub(crate) fn user_agent(&self) -> &str {
+        self.user_agent.as_ref().and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 }

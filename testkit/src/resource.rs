@@ -3,6 +3,8 @@
 use kube::core::ApiResource;
 use kube::core::discovery::Scope;
 
+use crate::known::{self, Known, Trait, UNKNOWN};
+
 /// A kind of objects as an API server serves it: group, version, plural and kind, namespaced or
 /// not, built in or custom.
 ///
@@ -21,21 +23,117 @@ pub struct Resource {
     pub(crate) api: ApiResource,
     scope: Scope,
     custom: bool,
+    status: bool,
+    /// Other properties of the kind, as letters.
+    traits: &'static str,
+    short_names: Vec<String>,
+    /// The selectable fields beside name and namespace, with their values in objects without them.
+    fields: Vec<(String, String)>,
+    /// The lists of a custom resource that merge by keys.
+    lists: Vec<(String, Vec<String>)>,
 }
 
 impl Resource {
     /// Creates a resource of a built-in kind. The items of its lists have no `kind` and
     /// `apiVersion`, as in the real server.
+    ///
+    /// For the common kinds the server knows whether they have a status subresource and
+    /// `metadata.generation`, their selectable fields and short names. Any other kind has the
+    /// first two, and no more selectable fields than its name and namespace.
     #[must_use]
     pub fn built_in(api: ApiResource, scope: Scope) -> Self {
-        Self { api, scope, custom: false }
+        let known = Known::find(&api.api_version, &api.kind);
+        let traits = known.map_or(UNKNOWN, Known::traits);
+        let fields = known.map_or(&[][..], Known::fields).iter();
+        let owned = |text: &&str| (*text).to_owned();
+        Self {
+            scope,
+            custom: false,
+            status: traits.contains(Trait::Status.letter()),
+            traits,
+            short_names: known.map_or(&[][..], Known::short_names).iter().map(owned).collect(),
+            fields: fields.map(|(field, value)| (owned(field), owned(value))).collect(),
+            lists: Vec::new(),
+            api,
+        }
     }
 
     /// Creates a resource of a custom resource definition. The items of its lists have `kind` and
-    /// `apiVersion`, and an update must contain the version that it updates.
+    /// `apiVersion`, and an update must contain the version that it updates. It has a status
+    /// subresource, unless [`status_subresource`](Self::status_subresource) says otherwise.
     #[must_use]
     pub fn custom(api: ApiResource, scope: Scope) -> Self {
-        Self { api, scope, custom: true }
+        Self {
+            api,
+            scope,
+            custom: true,
+            status: true,
+            traits: UNKNOWN,
+            short_names: Vec::new(),
+            fields: Vec::new(),
+            lists: Vec::new(),
+        }
+    }
+
+    /// Sets whether the resource has a status subresource. If it has one, a client can change the
+    /// status only there, and nothing else there.
+    #[must_use]
+    pub fn status_subresource(self, status: bool) -> Self {
+        Self { status, ..self }
+    }
+
+    /// Adds a field that field selectors can name, for example `spec.colour`: one of the
+    /// `selectableFields` of a custom resource definition.
+    #[must_use]
+    pub fn selectable_field(mut self, path: &str) -> Self {
+        self.fields.push((path.to_owned(), String::new()));
+        self
+    }
+
+    /// Adds a short name for `kubectl`.
+    #[must_use]
+    pub fn short_name(mut self, name: &str) -> Self {
+        self.short_names.push(name.to_owned());
+        self
+    }
+
+    /// Declares that the elements of a list of a custom resource merge if these fields are equal:
+    /// the `x-kubernetes-list-map-keys` of its schema. Server-side apply replaces other lists of
+    /// custom resources as a whole.
+    ///
+    /// ```
+    /// # use deltafifo_testkit::Resource;
+    /// # use kube::core::{ApiResource, GroupVersionKind, discovery::Scope};
+    /// let api = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Widget"));
+    /// let widgets = Resource::custom(api, Scope::Namespaced)
+    ///     .list_keys("status.conditions", &["type"])
+    ///     .selectable_field("spec.colour")
+    ///     .short_name("wd");
+    /// assert_eq!(widgets.kind(), "Widget");
+    /// ```
+    #[must_use]
+    pub fn list_keys(mut self, path: &str, keys: &[&str]) -> Self {
+        let mut keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+        keys.sort();
+        self.lists.push((path.to_owned(), keys));
+        self
+    }
+
+    /// Returns the resources of the built-in kinds that the server knows, for a server that has
+    /// all of them.
+    ///
+    /// ```
+    /// use deltafifo_testkit::{ApiServer, Resource};
+    ///
+    /// let server = ApiServer::builder().resources(Resource::known()).build();
+    /// let metadata = serde_json::json!({ "name": "web" });
+    /// server.apply(serde_json::json!({
+    ///     "kind": "Deployment", "apiVersion": "apps/v1", "metadata": metadata,
+    /// }))?;
+    /// # Ok::<_, deltafifo_testkit::Error>(())
+    /// ```
+    pub fn known() -> impl Iterator<Item = Self> {
+        known::all()
     }
 
     /// Returns the resource of `v1` pods.
@@ -57,7 +155,8 @@ impl Resource {
     }
 
     /// Returns the resource of `v1` namespaces, which are in no namespace themselves. The server
-    /// does not check that an object's namespace exists.
+    /// does not check that an object's namespace exists, but it refuses new objects in a namespace
+    /// that is being deleted.
     #[must_use]
     pub fn namespaces() -> Self {
         Self::core("Namespace", "namespaces", Scope::Cluster)
@@ -103,6 +202,39 @@ impl Resource {
         self.custom
     }
 
+    pub(crate) fn has_status(&self) -> bool {
+        self.status
+    }
+
+    pub(crate) fn short_names(&self) -> &[String] {
+        &self.short_names
+    }
+
+    /// Returns the selectable fields beside name and namespace, with their values in objects
+    /// without them.
+    pub(crate) fn fields(&self) -> &[(String, String)] {
+        &self.fields
+    }
+
+    /// Returns the keys by which the list at a path merges.
+    pub(crate) fn keys_of(&self, path: &str) -> Option<&[String]> {
+        let found = self.lists.iter().find(|(known, _)| known == path);
+        found.map(|(_, keys)| keys.as_slice())
+    }
+
+    /// Returns whether the kind has a trait.
+    pub(crate) fn has(&self, one: Trait) -> bool {
+        self.traits.contains(one.letter())
+    }
+
+    pub(crate) fn is_namespace(&self) -> bool {
+        self.api.group.is_empty() && self.api.plural == "namespaces"
+    }
+
+    pub(crate) fn is_pod(&self) -> bool {
+        self.api.group.is_empty() && self.api.plural == "pods"
+    }
+
     /// Returns the name that messages use, for example `pods` or `deployments.apps`.
     pub(crate) fn title(&self) -> String {
         match self.api.group.as_str() {
@@ -113,10 +245,7 @@ impl Resource {
 
     /// Returns whether both resources have the same paths.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
-        let place = |resource: &Self| {
-            let ApiResource { group, version, plural, .. } = &resource.api;
-            (group.clone(), version.clone(), plural.clone())
-        };
-        place(self) == place(other)
+        let (own, other) = (&self.api, &other.api);
+        own.group == other.group && own.version == other.version && own.plural == other.plural
     }
 }

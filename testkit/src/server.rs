@@ -16,6 +16,7 @@ use tower_service::Service;
 
 use crate::answer;
 use crate::body::Body;
+use crate::collect::Collector;
 use crate::fault::{Faults, Kind};
 use crate::request::Request;
 use crate::shards::ShardSelectors;
@@ -76,12 +77,65 @@ pub struct Builder {
     watch_lists: WatchLists,
     shard_selectors: ShardSelectors,
     bookmarks: Option<Duration>,
+    controllers: bool,
+    managed_fields: bool,
 }
 
 impl Builder {
     /// Serves this resource. [`ApiServer::register`] adds one later.
     pub fn resource(mut self, resource: Resource) -> Self {
         self.resources.push(resource);
+        self
+    }
+
+    /// Serves these resources, for example [`Resource::known`].
+    pub fn resources(mut self, resources: impl IntoIterator<Item = Resource>) -> Self {
+        self.resources.extend(resources);
+        self
+    }
+
+    /// Sets whether the server does the work of two controllers of a real cluster: to delete or
+    /// orphan the dependents of deleted objects, and to empty namespaces that are being deleted.
+    /// By default it does not, as a kube-apiserver alone: a finalizer `foregroundDeletion` or
+    /// `orphan` then stays until the test or a client removes it.
+    ///
+    /// The work is a part of the write that causes it, and done when the write's response arrives,
+    /// so it is as deterministic as the writes are. Each deletion and change has a version of its
+    /// own. An owner counts as gone only if this server has created it; a uid that a test made up
+    /// does not. Generated objects are not deleted.
+    ///
+    /// ```
+    /// # use deltafifo_testkit::{ApiServer, Resource};
+    /// # use serde_json::json;
+    /// let server = ApiServer::builder()
+    ///     .resource(Resource::config_maps())
+    ///     .resource(Resource::pods())
+    ///     .controllers(true)
+    ///     .build();
+    /// let owner = json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": { "name": "web" } });
+    /// server.apply(&owner)?;
+    /// let owner = server.get(&Resource::config_maps(), "default", "web").unwrap();
+    /// let reference = json!({
+    ///     "apiVersion": "v1", "kind": "ConfigMap", "name": "web", "uid": owner["metadata"]["uid"],
+    /// });
+    /// let metadata = json!({ "name": "web-0", "ownerReferences": [reference] });
+    /// server.apply(json!({ "kind": "Pod", "apiVersion": "v1", "metadata": metadata }))?;
+    ///
+    /// server.delete(&Resource::config_maps(), "default", "web")?;
+    /// assert!(server.get(&Resource::pods(), "default", "web-0").is_none());
+    /// # Ok::<_, deltafifo_testkit::Error>(())
+    /// ```
+    pub fn controllers(mut self, controllers: bool) -> Self {
+        self.controllers = controllers;
+        self
+    }
+
+    /// Sets whether the server records in `metadata.managedFields` which client has set which
+    /// field, for all objects that clients write. By default it does so only from the first
+    /// server-side apply of an object on; until then its fields count as those of the manager
+    /// `before-first-apply`. Records take time and memory with each write.
+    pub fn managed_fields(mut self, managed_fields: bool) -> Self {
+        self.managed_fields = managed_fields;
         self
     }
 
@@ -138,7 +192,8 @@ impl Builder {
     /// Creates the server, without objects.
     #[must_use]
     pub fn build(self) -> ApiServer {
-        let mut store = Store::new(self.log_size);
+        let collector = Collector::new(self.controllers);
+        let mut store = Store::new(self.log_size, collector, self.managed_fields);
         for resource in self.resources {
             store.register(resource);
         }
@@ -171,6 +226,8 @@ impl ApiServer {
             watch_lists: WatchLists::default(),
             shard_selectors: ShardSelectors::default(),
             bookmarks: None,
+            controllers: false,
+            managed_fields: false,
         }
     }
 

@@ -98,6 +98,18 @@ pub fn conflict(resource: &Resource, name: &str) -> Status {
     conflict_because(resource, name, MODIFIED)
 }
 
+/// Returns the 409 of a deletion whose precondition names another uid or version. The real server
+/// names the kind here, not the plural.
+pub(crate) fn precondition_failed(resource: &Resource, name: &str, why: &str) -> Status {
+    let kind = resource.kind();
+    failure(
+        409,
+        reason::CONFLICT,
+        &format!("Operation cannot be fulfilled on {kind} {name:?}: {why}"),
+    )
+    .with_details(StatusDetails { kind: kind.to_owned(), ..about(resource, name) })
+}
+
 pub(crate) fn conflict_because(resource: &Resource, name: &str, why: &str) -> Status {
     failure(
         409,
@@ -167,6 +179,26 @@ pub fn too_large(version: u64, current: u64) -> Status {
     status.with_details(StatusDetails { causes, retry_after_seconds: 1, ..details() })
 }
 
+/// Returns the 403 of an object that is created in a namespace that is being deleted.
+pub(crate) fn namespace_terminating(resource: &Resource, name: &str, namespace: &str) -> Status {
+    let message = format!(
+        "{} {name:?} is forbidden: unable to create new content in namespace {namespace} because it is being terminated",
+        resource.title(),
+    );
+    let why = format!("namespace {namespace} is being terminated");
+    failure(403, reason::FORBIDDEN, &message).with_details(StatusDetails {
+        causes: vec![cause("NamespaceTerminating", &why, "metadata.namespace")],
+        ..about(resource, name)
+    })
+}
+
+/// Returns the 409 of an applied configuration. The causes are messages and paths of fields.
+pub(crate) fn apply_conflict(message: &str, causes: &[(String, String)]) -> Status {
+    let causes = causes.iter().map(|(why, path)| cause("FieldManagerConflict", why, path));
+    failure(409, reason::CONFLICT, message)
+        .with_details(StatusDetails { causes: causes.collect(), ..details() })
+}
+
 pub(crate) fn bad_request(message: &str) -> Status {
     failure(400, reason::BAD_REQUEST, message)
 }
@@ -194,6 +226,17 @@ pub(crate) fn unknown_error(message: &str) -> Status {
 
 /// Returns a 422: a field of the object is invalid.
 pub(crate) fn invalid(resource: &Resource, name: &str, field: &str, fault: &str) -> Status {
+    invalid_because("FieldValueInvalid", resource, name, field, fault)
+}
+
+/// Returns a 422: a field of the object is invalid, for this reason.
+pub(crate) fn invalid_because(
+    reason_of_field: &str,
+    resource: &Resource,
+    name: &str,
+    field: &str,
+    fault: &str,
+) -> Status {
     let group = &resource.api.group;
     let dot = if group.is_empty() { "" } else { "." };
     let kind = resource.kind();
@@ -204,18 +247,23 @@ pub(crate) fn invalid(resource: &Resource, name: &str, field: &str, fault: &str)
     )
     .with_details(StatusDetails {
         kind: kind.to_owned(),
-        causes: vec![cause("FieldValueInvalid", fault, field)],
+        causes: vec![cause(reason_of_field, fault, field)],
         ..about(resource, name)
     })
 }
 
-/// Returns a 422: the query parameters cannot be combined.
+/// Returns a 422: the query parameters of a list or watch cannot be combined.
 pub(crate) fn invalid_options(field: &str, why: &str) -> Status {
-    let message = format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: Forbidden: {why}");
+    options("ListOptions", "FieldValueForbidden", field, &format!("Forbidden: {why}"))
+}
+
+/// Returns a 422: an option of a request, of this kind of options, is invalid for this reason.
+pub(crate) fn options(kind: &str, reason_of_field: &str, field: &str, fault: &str) -> Status {
+    let message = format!("{kind}.meta.k8s.io \"\" is invalid: {field}: {fault}");
     failure(422, reason::INVALID, &message).with_details(StatusDetails {
         group: "meta.k8s.io".to_owned(),
-        kind: "ListOptions".to_owned(),
-        causes: vec![cause("FieldValueForbidden", &format!("Forbidden: {why}"), field)],
+        kind: kind.to_owned(),
+        causes: vec![cause(reason_of_field, fault, field)],
         ..details()
     })
 }

@@ -13,6 +13,7 @@ use kube::core::Status;
 use tokio::sync::mpsc::{OwnedPermit, Receiver, Sender, channel};
 
 use crate::Resource;
+use crate::collect::Collector;
 use crate::generated::{GeneratedId, Generators};
 use crate::object::{Draft, Key, Object};
 use crate::request::Target;
@@ -33,7 +34,7 @@ pub(crate) enum Signal {
 /// The record of one write.
 pub(crate) struct Change {
     pub(crate) version: u64,
-    key: Key,
+    pub(crate) key: Key,
     pub(crate) before: Option<Arc<Object>>,
     pub(crate) after: Option<Arc<Object>>,
     /// Whether the object was a generated one before this write.
@@ -72,7 +73,7 @@ pub(crate) struct Current {
 /// All data of one resource.
 pub(crate) struct Collection {
     pub(crate) resource: Arc<Resource>,
-    stored: BTreeMap<Key, Arc<Object>>,
+    pub(crate) stored: BTreeMap<Key, Arc<Object>>,
     pub(crate) generators: Arc<Generators>,
     /// The changes, oldest first.
     pub(crate) log: VecDeque<Arc<Change>>,
@@ -105,6 +106,12 @@ impl Collection {
         let (generated, object) =
             generated.filter(|(generated, _)| !self.generators.hides_now(*generated))?;
         Some(Current { object, generated: Some(generated) })
+    }
+
+    /// Returns the current state of a stored object.
+    pub(crate) fn stored(&self, key: &Key) -> Option<Current> {
+        let object = self.stored.get(key)?;
+        Some(Current { object: Arc::clone(object), generated: None })
     }
 
     /// Returns a walk over the objects at a version, which must not be below the floor. The caller
@@ -187,6 +194,10 @@ pub(crate) struct Store {
     /// The newest version.
     pub(crate) version: u64,
     pub(crate) collections: Vec<Collection>,
+    /// The work of the garbage collector, and of the deletion of namespaces.
+    pub(crate) collector: Collector,
+    /// Whether the server records the managers of the fields of all objects that clients write.
+    pub(crate) tracks_fields: bool,
     log_size: usize,
     /// The number of watches opened so far.
     watches: u64,
@@ -195,9 +206,17 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub(crate) fn new(log_size: usize) -> Self {
+    pub(crate) fn new(log_size: usize, collector: Collector, tracks_fields: bool) -> Self {
         // Starts at 1, because a client that lists an empty server takes 0 for "any version".
-        Self { version: 1, collections: Vec::new(), log_size, watches: 0, names: 0 }
+        Self {
+            version: 1,
+            collections: Vec::new(),
+            collector,
+            tracks_fields,
+            log_size,
+            watches: 0,
+            names: 0,
+        }
     }
 
     pub(crate) fn register(&mut self, resource: Resource) {
@@ -268,6 +287,7 @@ impl Store {
         let before = current.map(|current| current.object);
         let change =
             Arc::new(Change { version, key, before, after, generated: generated.is_some() });
+        self.collector.note(place, &collection.resource, &change);
         collection.log.push_back(Arc::clone(&change));
         while collection.log.len() > self.log_size {
             collection.floor =

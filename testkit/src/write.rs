@@ -1,20 +1,20 @@
 //! The responses to requests that read or write one object, and to deletions of a collection.
 
 use http::{Response, StatusCode};
-use json_patch::PatchOperation;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::Resource;
 use crate::answer::{self, Call};
+use crate::author::Author;
 use crate::body::Body;
+use crate::delete::{DeleteOptions, Deletion};
+use crate::known::Trait;
 use crate::object::{Draft, Key, Object, Shape, text};
 use crate::options::ListOptions;
+use crate::patch::Patch;
+use crate::request::is_true;
 use crate::status::{self, Refused};
 use crate::walk::Position;
-use crate::{change, list};
-
-const PATCHES: &str = "application/json-patch+json, application/merge-patch+json";
+use crate::{apply, change, delete as deletion, list};
 
 pub(crate) fn get(call: &Call<'_>) -> Refused<Response<Body>> {
     let options = ListOptions::read(call)?;
@@ -38,9 +38,10 @@ pub(crate) fn create(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
         )));
     }
     let key = call.server.key_of(&draft, resource, call.request.namespace())?;
+    let author = Author::client(call.request, false);
     let object = call.server.with_current(call.place, &key, |store, current| match current {
         Some(_) => Err(Box::new(status::already_exists(resource, &key.name))),
-        None => Ok(change::create(store, call.place, key.clone(), draft)),
+        None => change::create(store, call.place, key.clone(), draft, &author),
     })?;
     Ok(show(call, StatusCode::CREATED, &object))
 }
@@ -56,25 +57,118 @@ pub(crate) fn update(call: &Call<'_>, body: &[u8], is_status: bool) -> Refused<R
     modify(call, is_status, |_| Ok(draft))
 }
 
-pub(crate) fn patch(call: &Call<'_>, body: &[u8], is_status: bool) -> Refused<Response<Body>> {
-    let patch = Patch::read(call.request.content_type(), body)?;
-    modify(call, is_status, |current| {
-        let mut json = current.to_json(&call.resource, Shape::Whole);
-        patch.apply(&mut json, &call.resource, &current.key.name)?;
-        Draft::new(json, &call.resource)
+/// Replaces the finalizers in the specification of a namespace.
+pub(crate) fn finalize(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
+    let mut given = Draft::parse(body, &call.resource)?;
+    modify(call, false, |current| {
+        let mut draft = current.draft.clone();
+        draft.rest.remove("spec");
+        draft.rest.extend(given.rest.remove("spec").map(|spec| ("spec".to_owned(), spec)));
+        Ok(draft)
     })
+}
+
+pub(crate) fn patch(call: &Call<'_>, body: &[u8], is_status: bool) -> Refused<Response<Body>> {
+    let forces = call.request.parameter("force").is_some_and(is_true);
+    let refuse =
+        |reason, field, fault| Err(Box::new(status::options("PatchOptions", reason, field, fault)));
+    match Patch::read(&call.resource, call.request.content_type(), body)? {
+        Patch::Apply(configuration) => {
+            if call.request.parameter("fieldManager").is_none_or(str::is_empty) {
+                let fault = "Required value: is required for apply patch";
+                return refuse("FieldValueRequired", "fieldManager", fault);
+            }
+            apply(call, configuration, is_status, forces)
+        }
+        _ if forces => {
+            let fault = "Forbidden: may not be specified for non-apply patch";
+            refuse("FieldValueForbidden", "force", fault)
+        }
+        patch => modify(call, is_status, |current| {
+            let mut json = current.to_json(&call.resource, Shape::Whole);
+            patch.apply(&mut json, &call.resource, &current.key.name)?;
+            Draft::new(json, &call.resource)
+        }),
+    }
+}
+
+/// Applies a configuration to an object, or creates the object.
+fn apply(
+    call: &Call<'_>,
+    configuration: Value,
+    is_status: bool,
+    forces: bool,
+) -> Refused<Response<Body>> {
+    let resource = &call.resource;
+    check_dry_run(call)?;
+    let key = path_key(call);
+    check_configuration(call, &configuration)?;
+    let draft = Draft::new(configuration, resource)?;
+    let author = Author::client(call.request, is_status);
+    let (code, object) = call.server.with_current(call.place, &key, |store, current| {
+        let Some(current) = current else {
+            if is_status {
+                return Err(Box::new(status::not_found(resource, &key.name)));
+            }
+            check_new(call, &draft)?;
+            let draft = apply::apply(resource, None, &draft, &author, forces)?;
+            let object = change::create(store, call.place, key.clone(), draft, &author)?;
+            return Ok((StatusCode::CREATED, object));
+        };
+        let before = &current.object.draft;
+        let applied = apply::apply(resource, Some(before), &draft, &author, forces)?;
+        check_version(call, &current.object, &draft)?;
+        let object = change::settle(store, call.place, current, applied, &author)?;
+        Ok((StatusCode::OK, object))
+    })?;
+    Ok(show(call, code, &object))
+}
+
+/// Refuses a configuration of another kind or name, or with managers of fields.
+fn check_configuration(call: &Call<'_>, configuration: &Value) -> Refused<()> {
+    let refuse = |message: &str| Err(Box::new(status::bad_request(message)));
+    let field = |name: &str| configuration.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (kind, api_version) = (field("kind"), field("apiVersion"));
+    if (kind, api_version) != (call.resource.kind(), call.resource.api_version()) {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        return refuse(&format!("invalid object type: {group}/{version}, Kind={kind}"));
+    }
+    let metadata = configuration.get("metadata");
+    let given = |name: &str| metadata.and_then(|metadata| metadata.get(name));
+    if given("managedFields").is_some_and(|fields| *fields != json!([])) {
+        return refuse("metadata.managedFields must be nil");
+    }
+    let name = given("name").and_then(Value::as_str).unwrap_or_default();
+    let known = call.request.name().unwrap_or_default();
+    if name != known {
+        return refuse(&format!(
+            "the name of the object ({name}) does not match the name on the URL ({known})"
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses a new object with a uid.
+fn check_new(call: &Call<'_>, draft: &Draft) -> Refused<()> {
+    let uid = text(&draft.metadata, "uid");
+    if uid.is_empty() {
+        return Ok(());
+    }
+    let name = text(&draft.metadata, "name");
+    let fault = format!("Invalid value: {uid:?}: field is immutable");
+    Err(Box::new(status::invalid(&call.resource, name, "metadata.uid", &fault)))
 }
 
 pub(crate) fn delete(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
     let resource = &call.resource;
-    let Preconditions { uid, resource_version } = DeleteOptions::read(call, body)?.preconditions;
+    let (options, deletion) = options(call, body)?;
     let key = path_key(call);
     let (object, is_gone) = call.server.with_current(call.place, &key, |store, current| {
         let current = current.ok_or_else(|| status::not_found(resource, &key.name))?;
-        change::check_same(resource, &current.object, &uid, &resource_version)?;
-        Refused::Ok(change::delete(store, call.place, current))
+        options.preconditions.check(resource, &current.object)?;
+        Refused::Ok(deletion::delete(store, call.place, current, deletion))
     })?;
-    if is_gone {
+    if is_gone && !resource.has(Trait::ShownWhenDeleted) {
         let status = status::to_json(&status::deleted(resource, &key.name, object.uid()));
         return Ok(answer::json(StatusCode::OK, Body::whole(status.to_string())));
     }
@@ -82,7 +176,7 @@ pub(crate) fn delete(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
 }
 
 pub(crate) fn delete_collection(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
-    DeleteOptions::read(call, body)?;
+    let (_, deletion) = options(call, body)?;
     let options = ListOptions::read(call)?;
     let walk = {
         let store = call.server.store.lock();
@@ -93,7 +187,7 @@ pub(crate) fn delete_collection(call: &Call<'_>, body: &[u8]) -> Refused<Respons
     for object in walk {
         // Another client may have deleted the object since the walk started.
         let gone = call.server.with_current(call.place, &object.key, |store, current| {
-            current.map(|current| change::delete(store, call.place, current).0)
+            current.map(|current| deletion::delete(store, call.place, current, deletion).0)
         });
         deleted.extend(gone);
     }
@@ -114,24 +208,21 @@ fn modify(
     let resource = &call.resource;
     check_dry_run(call)?;
     let key = path_key(call);
+    let author = Author::client(call.request, is_status);
     let object = call.server.with_current(call.place, &key, |store, current| {
         let current = current.ok_or_else(|| status::not_found(resource, &key.name))?;
-        let mut draft = make(&current.object)?;
+        let draft = make(&current.object)?;
         change::check_name(&key, &draft)?;
-        let (uid, version) =
-            (text(&draft.metadata, "uid"), text(&draft.metadata, "resourceVersion"));
-        change::check_same(resource, &current.object, uid, version)?;
-        if is_status {
-            let status = draft.rest.remove("status");
-            draft = current.object.draft.clone();
-            match status {
-                Some(status) => draft.rest.insert("status".to_owned(), status),
-                None => draft.rest.remove("status"),
-            };
-        }
-        Refused::Ok(change::replace(store, call.place, current, draft))
+        check_version(call, &current.object, &draft)?;
+        change::replace(store, call.place, current, draft, &author)
     })?;
     Ok(show(call, StatusCode::OK, &object))
+}
+
+/// Refuses the write if the draft names another uid or version than the object's.
+fn check_version(call: &Call<'_>, current: &Object, draft: &Draft) -> Refused<()> {
+    let (uid, version) = (text(&draft.metadata, "uid"), text(&draft.metadata, "resourceVersion"));
+    change::check_same(&call.resource, current, uid, version)
 }
 
 fn show(call: &Call<'_>, code: StatusCode, object: &Object) -> Response<Body> {
@@ -152,68 +243,18 @@ fn no_dry_run() -> Box<kube::core::Status> {
     Box::new(status::bad_request("the test server does not support dry runs: leave dryRun out"))
 }
 
-enum Patch {
-    Merge(Value),
-    Operations(Vec<PatchOperation>),
-}
-
-impl Patch {
-    fn read(content_type: &str, body: &[u8]) -> Refused<Self> {
-        let patch = match content_type {
-            "application/merge-patch+json" => serde_json::from_slice(body).map(Self::Merge),
-            "application/json-patch+json" => serde_json::from_slice(body).map(Self::Operations),
-            _ => return Err(Box::new(status::unsupported_media_type(PATCHES))),
-        };
-        Ok(patch.map_err(|error| status::bad_request(&format!("invalid patch: {error}")))?)
+/// Reads the options of a deletion, from the body and the query.
+fn options(call: &Call<'_>, body: &[u8]) -> Refused<(DeleteOptions, Deletion)> {
+    check_dry_run(call)?;
+    let options: DeleteOptions = if body.is_empty() {
+        DeleteOptions::default()
+    } else {
+        serde_json::from_slice(body)
+            .map_err(|error| status::bad_request(&format!("invalid DeleteOptions: {error}")))?
+    };
+    if !options.dry_run.is_empty() {
+        return Err(no_dry_run());
     }
-
-    fn apply(&self, object: &mut Value, resource: &Resource, name: &str) -> Refused<()> {
-        match self {
-            Self::Merge(patch) => json_patch::merge(object, patch),
-            Self::Operations(patch) => {
-                for operation in patch {
-                    if !tests_nothing(operation, object) {
-                        json_patch::patch(object, std::slice::from_ref(operation)).map_err(
-                            |error| status::invalid(resource, name, "patch", &error.to_string()),
-                        )?;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Returns whether an operation tests that the value at a path is null, although the path does not
-/// exist. RFC 6902 makes this an error, but the real server accepts it, and clients that write the
-/// first finalizer depend on it.
-fn tests_nothing(operation: &PatchOperation, object: &Value) -> bool {
-    matches!(operation, PatchOperation::Test(test) if test.value.is_null() && object.pointer(test.path.as_str()).is_none())
-}
-
-/// The fields of `DeleteOptions` that the server supports.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct DeleteOptions {
-    preconditions: Preconditions,
-    dry_run: Vec<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Preconditions {
-    uid: String,
-    resource_version: String,
-}
-
-impl DeleteOptions {
-    fn read(call: &Call<'_>, body: &[u8]) -> Refused<Self> {
-        check_dry_run(call)?;
-        if body.is_empty() {
-            return Ok(Self::default());
-        }
-        let options: Self = serde_json::from_slice(body)
-            .map_err(|error| status::bad_request(&format!("invalid DeleteOptions: {error}")))?;
-        if options.dry_run.is_empty() { Ok(options) } else { Err(no_dry_run()) }
-    }
+    let deletion = Deletion::new(&options, |name| call.request.parameter(name))?;
+    Ok((options, deletion))
 }

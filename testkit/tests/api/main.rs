@@ -1,6 +1,10 @@
 //! Tests of the server with real clients: kube's `Api`, kube-runtime's watcher, and raw HTTP.
 
+mod apply;
+mod collector;
 mod common;
+mod deletion;
+mod discovery;
 mod faults;
 mod generated;
 mod history;
@@ -8,6 +12,7 @@ mod list;
 mod malformed;
 mod pages;
 mod requests;
+mod selectors;
 mod shards;
 mod threads;
 mod watch;

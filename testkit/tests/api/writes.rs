@@ -2,11 +2,14 @@
 
 use deltafifo_testkit::{Error, Resource};
 use http::{Method, StatusCode};
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{
     Api, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams,
     Preconditions,
 };
+use kube::core::discovery::Scope;
+use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 
 use crate::common::{
@@ -15,6 +18,7 @@ use crate::common::{
 };
 
 const ONE: &str = "/api/v1/namespaces/default/pods";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 fn map(name: &str, value: &str) -> ConfigMap {
     ConfigMap {
@@ -242,17 +246,54 @@ async fn patch_with_another_version_conflicts() {
 }
 
 #[tokio::test]
-async fn other_patch_types_are_refused_with_415() {
+async fn unknown_patch_types_are_refused_with_415() {
     let server = server_with(1);
+    for (uri, content_type) in [
+        (format!("{ONE}/a"), "application/json"),
+        ("/apis/example.com/v1/namespaces/default/widgets/w".to_owned(), STRATEGIC),
+    ] {
+        let request = http::Request::patch(uri).header("content-type", content_type);
+        let sent = crate::common::send(&server, request.body(b"{}".to_vec()).unwrap()).await;
+        assert_eq!(sent.unwrap().code, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    }
+}
+
+#[tokio::test]
+async fn strategic_merge_patch_merges_lists_by_keys() {
+    let server = server();
+    let container = |name: &str, image: &str| json!({ "name": name, "image": image });
+    let mut web = pod("a");
+    web["spec"] = json!({
+        "containers": [container("web", "1"), container("log", "1")],
+        "tolerations": [{ "key": "old" }],
+        "nodeSelector": { "disk": "ssd", "zone": "a" },
+    });
+    server.apply(web).unwrap();
     let pods: Api<Pod> = Api::default_namespaced(server.client());
+    let patch = json!({ "spec": {
+        "$setElementOrder/containers": [{ "name": "proxy" }, { "name": "web" }],
+        "containers": [
+            { "name": "web", "image": "2" },
+            { "name": "log", "$patch": "delete" },
+            container("proxy", "1"),
+        ],
+        "tolerations": [{ "key": "new" }],
+        "nodeSelector": { "zone": null },
+    } });
+    pods.patch("a", &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap();
+    let patched = server.get(&Resource::pods(), "default", "a").unwrap();
     assert_eq!(
-        code(pods.patch("a", &PatchParams::default(), &Patch::Strategic(json!({}))).await),
-        415
+        patched["spec"],
+        json!({
+            "containers": [container("proxy", "1"), container("web", "2")],
+            "tolerations": [{ "key": "new" }],
+            "nodeSelector": { "disk": "ssd" },
+        })
     );
-    assert_eq!(
-        code(pods.patch("a", &PatchParams::apply("test"), &Patch::Apply(pod("a"))).await),
-        415
-    );
+    let patch = json!({ "spec": { "$patch": "replace", "nodeName": "n" } });
+    pods.patch("a", &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap();
+    let patched = server.get(&Resource::pods(), "default", "a").unwrap();
+    assert_eq!(patched["spec"], json!({ "nodeName": "n" }));
 }
 
 #[tokio::test]
@@ -274,6 +315,89 @@ async fn status_subresource_changes_the_status_only() {
     assert_eq!(done.status.unwrap().phase.as_deref(), Some("Succeeded"));
     assert_eq!(done.metadata.labels.unwrap()["app"], "web");
     assert_eq!(refused(&server, &format!("{ONE}/a/log")).await.code, 404);
+    // A kind without a status subresource has no such path.
+    server.apply(map("m", "1")).unwrap();
+    let path = "/api/v1/namespaces/default/configmaps/m/status";
+    assert_eq!(refused(&server, path).await.code, 404);
+}
+
+#[tokio::test]
+async fn object_itself_keeps_its_status() {
+    let server = server();
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    let new: Pod = serde_json::from_value(phase("a", "Running")).unwrap();
+    let mut made = pods.create(&PostParams::default(), &new).await.unwrap();
+    assert_eq!(made.status.as_ref().unwrap().phase.as_deref(), Some("Pending"));
+    made.status.as_mut().unwrap().phase = Some("Running".to_owned());
+    made.metadata.labels = Some([("seen".to_owned(), "yes".to_owned())].into());
+    let made = pods.replace("a", &PostParams::default(), &made).await.unwrap();
+    assert_eq!(made.status.as_ref().unwrap().phase.as_deref(), Some("Pending"));
+    assert!(made.metadata.labels.is_some());
+    let patch = Patch::Merge(json!({ "status": { "phase": "Running" } }));
+    let same = pods.patch("a", &PatchParams::default(), &patch).await.unwrap();
+    assert_eq!(same.metadata.resource_version, made.metadata.resource_version);
+
+    // A custom resource without the subresource has its status in the object.
+    let api = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Gadget"));
+    let gadgets = Resource::custom(api.clone(), Scope::Namespaced).status_subresource(false);
+    server.register(gadgets.clone());
+    let all: Api<DynamicObject> = Api::default_namespaced_with(server.client(), &api);
+    let gadget = DynamicObject::new("g", &api).data(json!({ "status": { "ready": true } }));
+    all.create(&PostParams::default(), &gadget).await.unwrap();
+    assert_eq!(server.get(&gadgets, "default", "g").unwrap()["status"]["ready"], true);
+    assert_eq!(code(all.get_status("g").await), 404);
+}
+
+#[tokio::test]
+async fn generation_rises_with_changes_of_anything_but_metadata_and_status() {
+    let server = server();
+    server.register(Resource::built_in(ApiResource::erase::<Deployment>(&()), Scope::Namespaced));
+    let all: Api<DynamicObject> = Api::default_namespaced_with(server.client(), &widget_api());
+    let widget = DynamicObject::new("w", &widget_api()).data(json!({ "spec": { "size": 1 } }));
+    let made = all.create(&PostParams::default(), &widget).await.unwrap();
+    assert_eq!(made.metadata.generation, Some(1));
+    let patch = |patch: Value| {
+        let all = all.clone();
+        async move {
+            let patched = all.patch("w", &PatchParams::default(), &Patch::Merge(patch)).await;
+            patched.unwrap().metadata.generation.unwrap()
+        }
+    };
+    assert_eq!(patch(json!({ "metadata": { "labels": { "a": "b" } } })).await, 1);
+    assert_eq!(patch(json!({ "spec": { "size": 2 } })).await, 2);
+    assert_eq!(patch(json!({ "metadata": { "generation": 9 } })).await, 2);
+    assert_eq!(patch(json!({ "data": 1 })).await, 3);
+    let status = Patch::Merge(json!({ "status": { "ready": true } }));
+    let status = all.patch_status("w", &PatchParams::default(), &status).await.unwrap();
+    assert_eq!(status.metadata.generation, Some(3));
+    assert_eq!(patch(json!({ "metadata": { "finalizers": ["example.com/a"] } })).await, 3);
+    all.delete("w", &DeleteParams::default()).await.unwrap();
+    assert_eq!(all.get("w").await.unwrap().metadata.generation, Some(4));
+
+    // A config map has no generation. An annotation counts for a deployment.
+    server.apply(map("m", "1")).unwrap();
+    let found = server.get(&Resource::config_maps(), "default", "m").unwrap();
+    assert!(found["metadata"].get("generation").is_none());
+    let web = json!({ "kind": "Deployment", "apiVersion": "apps/v1", "metadata": { "name": "d" } });
+    server.apply(web).unwrap();
+    let deployments: Api<Deployment> = Api::default_namespaced(server.client());
+    let patch = Patch::Merge(json!({ "metadata": { "annotations": { "a": "b" } } }));
+    let noted = deployments.patch("d", &PatchParams::default(), &patch).await.unwrap();
+    assert_eq!(noted.metadata.generation, Some(2));
+}
+
+#[tokio::test]
+async fn test_can_set_a_generation() {
+    let server = server();
+    let mut one = pod("a");
+    one["metadata"]["generation"] = 7.into();
+    server.apply(&one).unwrap();
+    let read = || server.get(&Resource::pods(), "default", "a").unwrap();
+    assert_eq!(read()["metadata"]["generation"], 7);
+    let mut next = read();
+    next["spec"] = json!({ "nodeName": "n" });
+    server.apply(next).unwrap();
+    assert_eq!(read()["metadata"]["generation"], 8);
 }
 
 #[tokio::test]
@@ -281,9 +405,8 @@ async fn deleted_object_is_gone_and_can_be_created_again() {
     let server = server_with(1);
     let mut watch = open(&server, &format!("{PODS}?watch=true&resourceVersion=2")).await;
     let pods: Api<Pod> = Api::default_namespaced(server.client());
-    let status = pods.delete("a", &DeleteParams::default()).await.unwrap().right().unwrap();
-    assert!(status.is_success());
-    assert_eq!(status.details.unwrap().name, "a");
+    let last = pods.delete("a", &DeleteParams::default()).await.unwrap().left().unwrap();
+    assert!(last.metadata.deletion_timestamp.is_some());
     watch.events(["DELETED a 3"]).await;
     assert!(pods.get_opt("a").await.unwrap().is_none());
     server.apply(pod("a")).unwrap();

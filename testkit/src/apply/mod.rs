@@ -1,0 +1,183 @@
+//! Server-side apply: the owners of fields, conflicts, and the merge of applied configurations.
+//!
+//! The merge knows no OpenAPI schema. Its rules are in `schema.rs`: which lists of built-in kinds
+//! merge by keys, and which maps are replaced as a whole. In a custom resource every list is
+//! replaced as a whole, unless the resource declares keys for it, and every map merges.
+
+mod compare;
+mod fields;
+mod managers;
+mod merge;
+pub(crate) mod schema;
+
+use kube::core::Status;
+use serde_json::{Map, Value};
+
+use crate::Resource;
+use crate::author::{Author, Part};
+use crate::change::now;
+use crate::object::{Draft, Fields};
+use crate::status::{self, Refused};
+use compare::{compare, fields_of};
+use managers::{FIELD, Manager, Managers};
+use merge::{merge, prune};
+use schema::Place;
+
+/// The metadata fields that no manager has.
+const UNMANAGED: [&str; 9] = [
+    "name",
+    "namespace",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "uid",
+    "generation",
+    FIELD,
+    "resourceVersion",
+];
+/// The manager of the fields of an object that had no managers before it was first applied.
+const BEFORE: &str = "before-first-apply";
+
+/// Returns the object as one value, without the fields that no manager has.
+fn managed(draft: &Draft) -> Value {
+    let mut whole: Map<String, Value> = draft.rest.clone();
+    let metadata: Fields = draft
+        .metadata
+        .iter()
+        .filter(|(field, _)| !UNMANAGED.contains(&field.as_str()))
+        .map(|(field, value)| (field.clone(), value.clone()))
+        .collect();
+    if !metadata.is_empty() {
+        whole.insert("metadata".to_owned(), metadata.into());
+    }
+    whole.into()
+}
+
+fn manager(author: &Author<'_>, resource: &Resource, applies: bool) -> Manager {
+    Manager {
+        name: author.manager(),
+        applies,
+        api_version: resource.api_version().to_owned(),
+        subresource: author.subresource().to_owned(),
+    }
+}
+
+/// Makes the author the owner of the fields in which the draft differs from the object before.
+/// `before` is `None` for a new object.
+pub(crate) fn track(
+    resource: &Resource,
+    before: Option<&Draft>,
+    draft: &mut Draft,
+    author: &Author<'_>,
+) {
+    let known = |draft: &Draft| Managers::read(&draft.metadata);
+    let is_reset = draft.metadata.get(FIELD).is_some_and(|given| *given == serde_json::json!([{}]));
+    if is_reset {
+        draft.metadata.remove(FIELD);
+        return;
+    }
+    // A client that leaves the managers out keeps them.
+    let given = Some(known(draft)).filter(|given| !given.is_empty());
+    let mut managers = given.or_else(|| before.map(known)).unwrap_or_default();
+    let at = Place::root(resource);
+    let old = before.map_or_else(|| Map::new().into(), managed);
+    let found = compare(Some(&old), Some(&managed(draft)), &at);
+    let own = manager(author, resource, false);
+    let mut fields = managers.fields(&own);
+    fields.subtract(&found.removed);
+    fields.add(&found.changed);
+    managers.set(&own, fields, &now());
+    managers.take_from_others(&own, &found.changed_and_removed());
+    managers.write(&mut draft.metadata);
+}
+
+/// Returns the object after a configuration was applied to it. `before` is `None` if the
+/// configuration creates the object.
+///
+/// Refuses the configuration with 409 if it changes fields of other managers, unless it is forced.
+pub(crate) fn apply(
+    resource: &Resource,
+    before: Option<&Draft>,
+    applied: &Draft,
+    author: &Author<'_>,
+    is_forced: bool,
+) -> Refused<Draft> {
+    let at = Place::root(resource);
+    let own = manager(author, resource, true);
+    let now = now();
+    let configuration = {
+        let mut value = managed(applied);
+        if let Value::Object(fields) = &mut value {
+            match author.part {
+                Part::Status => fields.retain(|field, _| field == "status"),
+                Part::Main if resource.has_status() => drop(fields.remove("status")),
+                Part::Main | Part::Everything => {}
+            }
+        }
+        value
+    };
+    let live = before.map_or_else(|| Map::new().into(), managed);
+    let mut managers = before.map(|before| Managers::read(&before.metadata)).unwrap_or_default();
+    if managers.is_empty() && before.is_some() {
+        let first = Manager { name: BEFORE.to_owned(), applies: false, ..own.clone() };
+        let first = Manager { subresource: String::new(), ..first };
+        managers.set(&first, compare(Some(&Map::new().into()), Some(&live), &at).changed, &now);
+    }
+    let fields = if configuration.as_object().is_some_and(Map::is_empty) {
+        fields::FieldSet::default()
+    } else {
+        fields_of(&configuration, &at)
+    };
+    let mut merged = live.clone();
+    merge(&mut merged, &configuration, &at);
+    let last = managers.fields(&own);
+    let mut kept = managers.fields_of_others(&own);
+    kept.add(&fields);
+    prune(&mut merged, &last, &kept, &at);
+
+    let found = compare(Some(&live), Some(&merged), &at);
+    let conflicts = managers.conflicts(&own, &found.changed);
+    if !conflicts.is_empty() && !is_forced {
+        return Err(Box::new(refusal(conflicts)));
+    }
+    managers.set(&own, fields, &now);
+    managers.take_from_others(&own, &found.changed_and_removed());
+
+    let Value::Object(mut rest) = merged else {
+        return Err(Box::new(status::internal_error("a merged object is not a JSON object")));
+    };
+    let mut metadata = match rest.remove("metadata") {
+        Some(Value::Object(metadata)) => metadata,
+        _ => Fields::new(),
+    };
+    let unmanaged = before.unwrap_or(applied);
+    for field in UNMANAGED {
+        if let Some(value) = unmanaged.metadata.get(field) {
+            metadata.insert(field.to_owned(), value.clone());
+        }
+    }
+    managers.write(&mut metadata);
+    Ok(Draft { metadata, rest })
+}
+
+/// Returns the 409 of a configuration that changes fields of other managers.
+fn refusal(mut conflicts: Vec<(Manager, fields::FieldSet)>) -> Status {
+    conflicts.sort_by_key(|(manager, _)| manager.title());
+    let paths: Vec<(String, Vec<String>)> =
+        conflicts.iter().map(|(manager, fields)| (manager.title(), fields.paths())).collect();
+    let causes = paths.iter().flat_map(|(title, paths)| {
+        paths.iter().map(move |path| (format!("conflict with {title}"), path.clone()))
+    });
+    let causes: Vec<(String, String)> = causes.collect();
+    let message = match (causes.as_slice(), paths.as_slice()) {
+        ([(why, path)], _) => format!("Apply failed with 1 conflict: {why}: {path}"),
+        (_, paths) => {
+            let groups = paths
+                .iter()
+                .map(|(title, paths)| format!("conflicts with {title}:\n- {}", paths.join("\n- ")));
+            let groups: Vec<String> = groups.collect();
+            format!("Apply failed with {} conflicts: {}", causes.len(), groups.join("\n"))
+        }
+    };
+    status::apply_conflict(&message, &causes)
+}

@@ -1,0 +1,184 @@
+//! The formats of patches.
+
+use json_patch::PatchOperation;
+use serde_json::{Map, Value};
+
+use crate::Resource;
+use crate::apply::schema::{ListType, Place};
+use crate::status::{self, Refused};
+
+const JSON: &str = "application/json-patch+json";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+
+/// The body of a `PATCH`.
+pub(crate) enum Patch {
+    Merge(Value),
+    Operations(Vec<PatchOperation>),
+    /// A merge patch that merges some lists of built-in kinds by keys.
+    Strategic(Value),
+    /// A configuration for server-side apply.
+    Apply(Value),
+}
+
+impl Patch {
+    /// Reads a patch. Refuses other formats, YAML that is not JSON, and strategic merge patches of
+    /// custom resources.
+    pub(crate) fn read(resource: &Resource, content_type: &str, body: &[u8]) -> Refused<Self> {
+        let patch = match content_type {
+            MERGE => serde_json::from_slice(body).map(Self::Merge),
+            JSON => serde_json::from_slice(body).map(Self::Operations),
+            APPLY => serde_json::from_slice(body).map(Self::Apply),
+            STRATEGIC if !resource.is_custom() => serde_json::from_slice(body).map(Self::Strategic),
+            _ => {
+                let all = [JSON, MERGE, APPLY, STRATEGIC];
+                let accepted = all[..if resource.is_custom() { 3 } else { 4 }].join(", ");
+                return Err(Box::new(status::unsupported_media_type(&accepted)));
+            }
+        };
+        Ok(patch.map_err(|error| {
+            status::bad_request(&format!("the patch is not valid, or not JSON: {error}"))
+        })?)
+    }
+
+    /// Applies the patch to an object. A configuration changes nothing here.
+    pub(crate) fn apply(&self, object: &mut Value, resource: &Resource, name: &str) -> Refused<()> {
+        match self {
+            Self::Merge(patch) => json_patch::merge(object, patch),
+            Self::Strategic(patch) => strategic(object, patch, &Place::root(resource)),
+            Self::Operations(patch) => {
+                for operation in patch {
+                    if !tests_nothing(operation, object) {
+                        json_patch::patch(object, std::slice::from_ref(operation)).map_err(
+                            |error| status::invalid(resource, name, "patch", &error.to_string()),
+                        )?;
+                    }
+                }
+            }
+            Self::Apply(_) => {}
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether an operation tests that the value at a path is null, although the path does not
+/// exist. RFC 6902 makes this an error, but the real server accepts it, and clients that write the
+/// first finalizer depend on it.
+fn tests_nothing(operation: &PatchOperation, object: &Value) -> bool {
+    matches!(operation, PatchOperation::Test(test) if test.value.is_null() && object.pointer(test.path.as_str()).is_none())
+}
+
+/// The instruction of a map in a strategic merge patch: `replace` or `delete`.
+const INSTRUCTION: &str = "$patch";
+const ORDER: &str = "$setElementOrder/";
+const DELETE_VALUES: &str = "$deleteFromPrimitiveList/";
+const RETAIN: &str = "$retainKeys";
+
+/// Merges a strategic merge patch into a value.
+fn strategic(value: &mut Value, patch: &Value, at: &Place<'_>) {
+    let Value::Object(patch) = patch else {
+        value.clone_from(patch);
+        return;
+    };
+    if patch.get(INSTRUCTION).is_some_and(|instruction| instruction == "replace") {
+        let rest = patch.iter().filter(|(name, _)| *name != INSTRUCTION);
+        *value = Value::Object(rest.map(|(name, value)| (name.clone(), value.clone())).collect());
+        return;
+    }
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    let Value::Object(map) = value else { return };
+    if let Some(Value::Array(retained)) = patch.get(RETAIN) {
+        map.retain(|name, _| retained.iter().any(|known| known == name));
+    }
+    for (name, patch) in patch {
+        if let Some(list) = name.strip_prefix(DELETE_VALUES) {
+            let gone = patch.as_array().map_or(&[][..], Vec::as_slice);
+            if let Some(Value::Array(values)) = map.get_mut(list) {
+                values.retain(|value| !gone.contains(value));
+            }
+            continue;
+        }
+        if name.starts_with('$') {
+            continue;
+        }
+        let is_deleted = patch.get(INSTRUCTION).is_some_and(|instruction| instruction == "delete");
+        if patch.is_null() || is_deleted {
+            map.remove(name);
+            continue;
+        }
+        let at = at.field(name);
+        let known = map.entry(name.clone()).or_insert(Value::Null);
+        match patch {
+            Value::Array(patch) => strategic_list(known, patch, &at),
+            patch => strategic(known, patch, &at),
+        }
+    }
+    for (name, order) in patch {
+        if let Some(list) = name.strip_prefix(ORDER)
+            && let (Some(Value::Array(values)), Value::Array(order)) = (map.get_mut(list), order)
+        {
+            sort(values, order, &at.field(list));
+        }
+    }
+}
+
+/// Merges a list of a strategic merge patch. An element of the patch changes the element with an
+/// equal value of the first key, or follows the others.
+fn strategic_list(value: &mut Value, patch: &[Value], at: &Place<'_>) {
+    if !value.is_array() {
+        *value = Value::Array(Vec::new());
+    }
+    let Value::Array(values) = value else { return };
+    let is = |patch: &Value, instruction: &str| {
+        patch.get(INSTRUCTION).is_some_and(|known| known == instruction)
+    };
+    let key = match at.list() {
+        ListType::Keyed(keys) => keys[0],
+        ListType::Set => {
+            for element in patch {
+                if !values.contains(element) {
+                    values.push(element.clone());
+                }
+            }
+            return;
+        }
+        ListType::Atomic => {
+            *values = patch.to_vec();
+            return;
+        }
+    };
+    if patch.iter().any(|patch| is(patch, "replace")) {
+        values.clear();
+    }
+    for patch in patch.iter().filter(|patch| !is(patch, "replace")) {
+        let same = |element: &Value| element.get(key) == patch.get(key);
+        if is(patch, "delete") {
+            values.retain(|element| !same(element));
+        } else if let Some(element) = values.iter_mut().find(|element| same(element)) {
+            strategic(element, patch, at);
+        } else {
+            let mut element = Value::Null;
+            strategic(&mut element, patch, at);
+            values.push(element);
+        }
+    }
+}
+
+/// Sorts a list as the patch says. Elements that it does not name follow.
+fn sort(values: &mut [Value], order: &[Value], at: &Place<'_>) {
+    let key = match at.list() {
+        ListType::Keyed(keys) => Some(keys[0]),
+        ListType::Set | ListType::Atomic => None,
+    };
+    let rank = |value: &Value| {
+        let is_it = |known: &Value| match key {
+            Some(key) => known.get(key) == value.get(key),
+            None => known == value,
+        };
+        order.iter().position(is_it).unwrap_or(order.len())
+    };
+    values.sort_by_key(rank);
+}

@@ -1,0 +1,174 @@
+//! Tests of deletions: finalizers, grace periods and namespaces, without the controllers of a real
+//! cluster.
+
+use deltafifo_testkit::{ApiServer, Resource};
+use http::Method;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::common::{call, open, pod, refused, server};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn map(name: &str, finalizers: &[&str]) -> Value {
+    let metadata = json!({ "name": name, "finalizers": finalizers });
+    json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata })
+}
+
+#[tokio::test]
+async fn object_that_is_being_deleted_gets_no_new_finalizers() {
+    let server = server();
+    server.apply(map("a", &["example.com/one", "example.com/two"])).unwrap();
+    let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
+    maps.delete("a", &DeleteParams::default()).await.unwrap();
+    let patch =
+        |finalizers: &[&str]| Patch::Merge(json!({ "metadata": { "finalizers": finalizers } }));
+    let new = patch(&["example.com/one", "example.com/three"]);
+    let Err(kube::Error::Api(status)) = maps.patch("a", &PatchParams::default(), &new).await else {
+        panic!("not refused")
+    };
+    assert_eq!(status.code, 422);
+    assert_eq!(
+        status.message,
+        "ConfigMap \"a\" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"example.com/three\"}"
+    );
+    maps.patch("a", &PatchParams::default(), &patch(&["example.com/two"])).await.unwrap();
+    assert!(maps.get_opt("a").await.unwrap().is_some());
+    maps.patch("a", &PatchParams::default(), &patch(&[])).await.unwrap();
+    assert!(maps.get_opt("a").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn propagation_policy_becomes_a_finalizer() {
+    let server = server();
+    let finalizers = |name: &str| {
+        server
+            .get(&Resource::config_maps(), "default", name)
+            .map(|map| map["metadata"]["finalizers"].clone())
+    };
+    for (name, query, body, expected) in [
+        (
+            "a",
+            "",
+            json!({ "propagationPolicy": "Foreground" }),
+            Some(json!(["foregroundDeletion"])),
+        ),
+        ("b", "?propagationPolicy=Orphan", Value::Null, Some(json!(["orphan"]))),
+        ("c", "", json!({ "orphanDependents": true }), Some(json!(["orphan"]))),
+        ("d", "", json!({ "propagationPolicy": "Background" }), None),
+        ("e", "", json!({ "orphanDependents": false }), None),
+    ] {
+        server.apply(map(name, &[])).unwrap();
+        call(&server, Method::DELETE, &format!("{MAPS}/{name}{query}"), &body).await;
+        assert_eq!(finalizers(name), expected, "{name}");
+    }
+    // A later request may choose anew.
+    let foreground = json!({ "propagationPolicy": "Foreground" });
+    call(&server, Method::DELETE, &format!("{MAPS}/b"), &foreground).await;
+    assert_eq!(finalizers("b"), Some(json!(["foregroundDeletion"])));
+    call(&server, Method::DELETE, &format!("{MAPS}/b"), &Value::Null).await;
+    assert_eq!(finalizers("b"), Some(json!(["foregroundDeletion"])));
+    let background = json!({ "propagationPolicy": "Background" });
+    call(&server, Method::DELETE, &format!("{MAPS}/b"), &background).await;
+    assert_eq!(finalizers("b"), None);
+
+    server.apply(map("f", &[])).unwrap();
+    for body in [
+        json!({ "propagationPolicy": "Never" }),
+        json!({ "propagationPolicy": "Orphan", "orphanDependents": true }),
+    ] {
+        let (code, _) = call(&server, Method::DELETE, &format!("{MAPS}/f"), &body).await;
+        assert_eq!(code, 422);
+    }
+}
+
+#[tokio::test]
+async fn dependents_of_a_job_become_orphans_by_default() {
+    let server = ApiServer::builder().resources(Resource::known()).build();
+    let job = json!({ "kind": "Job", "apiVersion": "batch/v1", "metadata": { "name": "j" } });
+    server.apply(job).unwrap();
+    let jobs: Api<Job> = Api::default_namespaced(server.client());
+    let left = jobs.delete("j", &DeleteParams::default()).await.unwrap().left().unwrap();
+    assert_eq!(left.metadata.finalizers.unwrap(), ["orphan"]);
+}
+
+#[tokio::test]
+async fn pod_on_a_node_ends_after_its_grace_period() {
+    let server = server();
+    let mut web = pod("a");
+    web["spec"] = json!({ "nodeName": "n", "terminationGracePeriodSeconds": 20 });
+    server.apply(&web).unwrap();
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    let seconds = |pod: Pod| pod.metadata.deletion_grace_period_seconds;
+    let marked = pods.delete("a", &DeleteParams::default()).await.unwrap().left().unwrap();
+    assert_eq!(seconds(marked.clone()), Some(20));
+    // A later request can only shorten it, and finalizers do not matter until it is over.
+    let params =
+        |grace| DeleteParams { grace_period_seconds: Some(grace), ..DeleteParams::default() };
+    let same = pods.delete("a", &params(50)).await.unwrap().left().unwrap();
+    assert_eq!(same.metadata.resource_version, marked.metadata.resource_version);
+    assert_eq!(seconds(pods.delete("a", &params(5)).await.unwrap().left().unwrap()), Some(5));
+    let label = Patch::Merge(json!({ "metadata": { "labels": { "a": "b" } } }));
+    pods.patch("a", &PatchParams::default(), &label).await.unwrap();
+    // The kubelet confirms the end.
+    pods.delete("a", &params(0)).await.unwrap();
+    assert!(pods.get_opt("a").await.unwrap().is_none());
+
+    web["status"] = json!({ "phase": "Succeeded" });
+    server.apply(&web).unwrap();
+    pods.delete("a", &DeleteParams::default()).await.unwrap();
+    assert!(pods.get_opt("a").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn namespace_of_a_client_terminates_until_it_is_finalized() {
+    let server = ApiServer::builder().resources(Resource::known()).build();
+    let namespaces: Api<Namespace> = Api::all(server.client());
+    let metadata = json!({ "metadata": { "name": "shop" } });
+    let new: Namespace = serde_json::from_value(metadata).unwrap();
+    let made = namespaces.create(&PostParams::default(), &new).await.unwrap();
+    assert_eq!(made.status.unwrap().phase.as_deref(), Some("Active"));
+    assert_eq!(made.metadata.labels.unwrap()["kubernetes.io/metadata.name"], "shop");
+    let left = namespaces.delete("shop", &DeleteParams::default()).await.unwrap().left().unwrap();
+    assert_eq!(left.status.unwrap().phase.as_deref(), Some("Terminating"));
+
+    let maps = "/api/v1/namespaces/shop/configmaps";
+    let (code, status) = call(&server, Method::POST, maps, &map("a", &[])).await;
+    assert_eq!((code.as_u16(), &status["reason"]), (403, &json!("Forbidden")));
+    assert_eq!(
+        status["message"],
+        "configmaps \"a\" is forbidden: unable to create new content in namespace shop because it is being terminated"
+    );
+    assert_eq!(status["details"]["causes"][0]["reason"], "NamespaceTerminating");
+    let path = "/api/v1/namespaces/shop/finalize";
+    let finalized = json!({ "metadata": { "name": "shop" }, "spec": { "finalizers": [] } });
+    assert_eq!(call(&server, Method::PUT, path, &finalized).await.0, 200);
+    assert_eq!(refused(&server, "/api/v1/namespaces/shop").await.code, 404);
+    let (code, _) = call(&server, Method::POST, maps, &map("a", &[])).await;
+    assert_eq!(code, 201);
+}
+
+#[tokio::test]
+async fn delete_with_a_failed_precondition_names_both_values() {
+    let server = server();
+    server.apply(map("a", &[])).unwrap();
+    let uid =
+        server.get(&Resource::config_maps(), "default", "a").unwrap()["metadata"]["uid"].clone();
+    let path = format!("{MAPS}/a");
+    let mut watch = open(&server, "/api/v1/configmaps?watch=true&resourceVersion=2").await;
+    let other = json!({ "preconditions": { "uid": "other" } });
+    let (code, status) = call(&server, Method::DELETE, &path, &other).await;
+    assert_eq!(code, 409);
+    let expected = format!(
+        "Operation cannot be fulfilled on ConfigMap \"a\": the UID in the precondition (other) does not match the UID in record ({}). The object might have been deleted and then recreated",
+        uid.as_str().unwrap()
+    );
+    assert_eq!(status["message"], expected);
+    let old = json!({ "preconditions": { "resourceVersion": "1" } });
+    assert_eq!(call(&server, Method::DELETE, &path, &old).await.0, 409);
+    watch.silent();
+    let both = json!({ "preconditions": { "uid": uid, "resourceVersion": "2" } });
+    assert_eq!(call(&server, Method::DELETE, &path, &both).await.0, 200);
+}

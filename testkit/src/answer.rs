@@ -12,7 +12,11 @@ use crate::object::Shape;
 use crate::request::{FINALIZE, Request, Verb};
 use crate::server::Shared;
 use crate::status::{self, Refused};
+use crate::store::Collection;
 use crate::{discovery, list, watch, write};
+
+/// The only format of objects in requests, beside the formats of patches.
+const JSON: &str = "application/json";
 
 /// A request for a resource that is served.
 pub(crate) struct Call<'a> {
@@ -47,7 +51,8 @@ fn try_answer(
     repeated: usize,
 ) -> Refused<Response<Body>> {
     let Some(target) = request.target() else {
-        return discovery::answer(server, request).unwrap_or_else(|| Ok(page_not_found()));
+        return discovery::answer(server, request)
+            .unwrap_or_else(|| not_found(server, request.path()));
     };
     let (place, resource) = {
         let store = server.store.lock();
@@ -56,7 +61,10 @@ fn try_answer(
             None if store.serves_group_of(target) => {
                 return Err(Box::new(status::unknown_resource()));
             }
-            None => return Ok(page_not_found()),
+            None => {
+                drop(store);
+                return not_found(server, request.path());
+            }
         }
     };
     let verb = request.verb();
@@ -84,6 +92,10 @@ fn try_answer(
     if !has_place {
         return Err(Box::new(status::unknown_resource()));
     }
+    let is_json = matches!(request.content_type(), "" | JSON);
+    if !is_json && !body.is_empty() && verb != Verb::Patch {
+        return Err(Box::new(status::unsupported_media_type(JSON)));
+    }
     let call = Call { server, request, place, resource };
     match verb {
         Verb::List => list::answer(&call),
@@ -102,7 +114,7 @@ fn try_answer(
 pub(crate) fn json(code: StatusCode, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = code;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
     response
 }
 
@@ -117,10 +129,17 @@ pub(crate) fn refusal(status: &Status) -> Response<Body> {
     response
 }
 
-/// Returns the real server's response for a group or version that it does not serve: plain text,
-/// and no Status.
-fn page_not_found() -> Response<Body> {
-    text(StatusCode::NOT_FOUND, "404 page not found\n")
+/// Returns the real server's response for a path that it does not serve: a Status for another
+/// version of a group that it serves, and plain text for others.
+fn not_found(server: &Shared, path: &str) -> Refused<Response<Body>> {
+    let group = path.strip_prefix("/apis/").and_then(|rest| rest.split('/').next());
+    let is_group = |collection: &Collection| Some(collection.resource.api.group.as_str()) == group;
+    if group.is_some_and(|group| !group.is_empty())
+        && server.store.lock().collections.iter().any(is_group)
+    {
+        return Err(Box::new(status::unknown_resource()));
+    }
+    Ok(text(StatusCode::NOT_FOUND, "404 page not found\n"))
 }
 
 pub(crate) fn text(code: StatusCode, text: &str) -> Response<Body> {

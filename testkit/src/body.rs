@@ -182,3 +182,14 @@ impl Source {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Body;
+
+    #[test]
+    fn body_can_be_shared_between_threads() {
+        fn check<T: Send + Sync>() {}
+        check::<Body>();
+    }
+}

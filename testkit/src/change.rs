@@ -11,7 +11,7 @@ use crate::object::{Draft, Key, Object, text};
 use crate::server::Shared;
 use crate::status::{self, Refused};
 use crate::store::{Current, Store};
-use crate::{Resource, apply, collect, delete};
+use crate::{Resource, apply, collect, definitions, delete};
 
 /// The metadata fields that only the server writes. An update keeps their values.
 const KEPT: [&str; 4] =
@@ -56,6 +56,7 @@ impl Shared {
                 let current = collection.current(key, generated);
                 let done = act(&mut store, current);
                 collect::run(&mut store);
+                definitions::register(&mut store, place);
                 break done;
             }
         };
@@ -130,7 +131,9 @@ pub(crate) fn create(
         if resource.has_status() {
             draft.rest.remove("status");
         }
-        add_first_state(&resource, &key, &mut draft);
+        if resource.is_namespace() {
+            add_label(&key, &mut draft);
+        }
     }
     let is_given = !author.is_client() && draft.metadata.contains_key("generation");
     if resource.has(Trait::Generation) && !is_given {
@@ -140,21 +143,22 @@ pub(crate) fn create(
     if store.tracks_fields && author.is_client() && !draft.metadata.contains_key("managedFields") {
         apply::track(&resource, None, &mut draft, author);
     }
+    // No manager has this part of the first state.
+    if author.is_client() && resource.is_pod() {
+        draft.rest.insert("status".to_owned(), json!({ "phase": "Pending" }));
+    }
+    if author.is_client() && resource.is_namespace() {
+        draft.rest.insert("status".to_owned(), json!({ "phase": "Active" }));
+        draft.rest.insert("spec".to_owned(), json!({ "finalizers": ["kubernetes"] }));
+    }
     Ok(store.put(place, key, None, draft))
 }
 
-/// Adds the fields that the real server sets in each new namespace and pod of a client.
-fn add_first_state(resource: &Resource, key: &Key, draft: &mut Draft) {
-    if resource.is_pod() {
-        draft.rest.insert("status".to_owned(), json!({ "phase": "Pending" }));
-    }
-    if resource.is_namespace() {
-        draft.rest.insert("status".to_owned(), json!({ "phase": "Active" }));
-        draft.rest.insert("spec".to_owned(), json!({ "finalizers": ["kubernetes"] }));
-        let labels = draft.metadata.entry("labels").or_insert_with(|| json!({}));
-        if let Value::Object(labels) = labels {
-            labels.insert("kubernetes.io/metadata.name".to_owned(), key.name.as_str().into());
-        }
+/// Adds the label that each namespace of a client has.
+fn add_label(key: &Key, draft: &mut Draft) {
+    let labels = draft.metadata.entry("labels").or_insert_with(|| json!({}));
+    if let Value::Object(labels) = labels {
+        labels.insert("kubernetes.io/metadata.name".to_owned(), key.name.as_str().into());
     }
 }
 
@@ -171,8 +175,8 @@ pub(crate) fn replace(
     let resource = Arc::clone(&store.collections[place].resource);
     let before = &current.object.draft;
     limit(&resource, before, &mut draft, author.part);
-    let is_managed = before.metadata.contains_key("managedFields");
-    if is_managed || (store.tracks_fields && author.is_client()) {
+    // As in the real server, an object without managers gets none until it is applied.
+    if before.metadata.contains_key("managedFields") {
         apply::track(&resource, Some(before), &mut draft, author);
     }
     settle(store, place, current, draft, author)
@@ -211,7 +215,9 @@ pub(crate) fn put(store: &mut Store, place: usize, current: Current, draft: Draf
         return before;
     }
     if delete::is_due(&store.collections[place].resource, &draft) {
-        return store.remove(place, current);
+        let gone = store.remove(place, current);
+        // The writer gets what it has written, and watches get the state before.
+        return Arc::new(draft.seal(before.key.clone(), gone.version));
     }
     store.put(place, before.key.clone(), Some(current), draft)
 }
@@ -265,8 +271,13 @@ pub(crate) fn check_name(key: &Key, draft: &Draft) -> Refused<()> {
     let (name, namespace) = (text(&draft.metadata, "name"), text(&draft.metadata, "namespace"));
     if name != key.name {
         let known = &key.name;
-        let message =
-            format!("the name of the object ({name}) does not match the name on the URL ({known})");
+        let message = if name.is_empty() {
+            format!(
+                "the name of the object ({known} based on URL) was undeterminable: name must be provided"
+            )
+        } else {
+            format!("the name of the object ({name}) does not match the name on the URL ({known})")
+        };
         return Err(Box::new(status::bad_request(&message)));
     }
     if !namespace.is_empty() && namespace != key.namespace {

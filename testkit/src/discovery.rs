@@ -110,12 +110,13 @@ fn resource_list(group: &str, version: &str, resources: &[Arc<Resource>]) -> Opt
         None => return None,
     };
     let resources: Vec<Value> = own.into_iter().flat_map(|resource| entries(resource)).collect();
-    Some(json!({
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
-        "groupVersion": api_version,
-        "resources": resources,
-    }))
+    let mut json =
+        json!({ "kind": "APIResourceList", "groupVersion": api_version, "resources": resources });
+    // The list of the core group has no version of its own, in the real server.
+    if !group.is_empty() {
+        json["apiVersion"] = "v1".into();
+    }
+    Some(json)
 }
 
 /// Returns the entries of a resource and of its status.

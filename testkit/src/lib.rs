@@ -55,7 +55,9 @@
 //!   pod on a node. With [`controllers`](Builder::controllers), dependents are deleted or become
 //!   orphans, and namespaces are emptied.
 //! * **Discovery** for `kubectl` and generic clients. A [`Resource`] knows the properties of the
-//!   common built-in kinds.
+//!   common built-in kinds, and a custom resource is served when a client creates its definition.
+//! * **Connections**: [`serve`](ApiServer::serve) serves a TCP address, and so does the program
+//!   `deltafifo-testkit` (feature `cli`), for `kubectl` and operators in any language.
 //! * **Generated objects**, which are produced when they are sent, so that a test can have a
 //!   million: [`generate`](ApiServer::generate).
 //! * **Faults**: [`Fault`] for later requests; [`end_watches`](ApiServer::end_watches),
@@ -64,13 +66,17 @@
 //! * **Recorded requests**: [`requests`](ApiServer::requests), and waits for requests and watches
 //!   without sleeps.
 //!
+//! The scenario `testkit` of this project's `e2e/` sends about 200 requests to this server and to a
+//! kube-apiserver 1.36, and fails if an answer differs.
+//!
 //! # Limits
 //!
 //! The server has no admission, defaulting, conversion, validation beyond kind, name and
-//! finalizers, existence check of namespaces, protobuf, tables, OpenAPI, scheduler, kubelet, or
-//! subresource other than `status` and a namespace's `finalize`. Dry runs are refused with 400.
+//! finalizers, existence check of namespaces, protobuf, tables, served schemas (`kubectl apply`
+//! needs `--validate=false`), scheduler, kubelet, or subresource other than `status` and a
+//! namespace's `finalize`. Dry runs are refused with 400.
 //! Each resource has one API version. All requests are authorised. The only controllers are those
-//! of [`Builder::controllers`].
+//! of [`Builder::controllers`]. A deleted definition of a custom resource leaves the resource.
 //!
 //! Apply and strategic merge patches use rules, and no schema. In built-in kinds, the lists merge
 //! by keys that do so in pods, services and conditions (containers, ports, `env`, volumes and
@@ -99,6 +105,7 @@ mod body;
 mod change;
 mod collect;
 mod control;
+mod definitions;
 mod delete;
 mod discovery;
 mod error;
@@ -112,6 +119,7 @@ mod patch;
 mod request;
 mod resource;
 mod selector;
+mod serve;
 mod server;
 mod shards;
 pub mod status;
@@ -125,5 +133,6 @@ pub use error::Error;
 pub use fault::Fault;
 pub use request::{Request, Verb};
 pub use resource::Resource;
+pub use serve::Serving;
 pub use server::{ApiServer, Builder, WatchLists};
 pub use shards::ShardSelectors;

@@ -95,7 +95,7 @@ fn start(options: &ListOptions, newest: u64, floor: u64) -> Refused<Start> {
     }
 }
 
-pub(crate) type Objects = Box<dyn Iterator<Item = Arc<Object>> + Send>;
+pub(crate) type Objects = Box<dyn Iterator<Item = Arc<Object>> + Send + Sync>;
 
 /// Answers with a list of these objects.
 pub(crate) fn reply(call: &Call<'_>, metadata: &Value, objects: Objects) -> Response<Body> {

@@ -93,10 +93,10 @@ fn strategic(value: &mut Value, patch: &Value, at: &Place<'_>) {
     if let Some(Value::Array(retained)) = patch.get(RETAIN) {
         map.retain(|name, _| retained.iter().any(|known| known == name));
     }
-    for (name, patch) in patch {
-        if let Some(list) = name.strip_prefix(DELETE_VALUES) {
-            let gone = patch.as_array().map_or(&[][..], Vec::as_slice);
-            if let Some(Value::Array(values)) = map.get_mut(list) {
+    for (name, list) in patch {
+        if let Some(name) = name.strip_prefix(DELETE_VALUES) {
+            let gone = list.as_array().map_or(&[][..], Vec::as_slice);
+            if let Some(Value::Array(values)) = map.get_mut(name) {
                 values.retain(|value| !gone.contains(value));
             }
             continue;
@@ -104,81 +104,86 @@ fn strategic(value: &mut Value, patch: &Value, at: &Place<'_>) {
         if name.starts_with('$') {
             continue;
         }
-        let is_deleted = patch.get(INSTRUCTION).is_some_and(|instruction| instruction == "delete");
-        if patch.is_null() || is_deleted {
+        let is_deleted = list.get(INSTRUCTION).is_some_and(|instruction| instruction == "delete");
+        if list.is_null() || is_deleted {
             map.remove(name);
             continue;
         }
         let at = at.field(name);
         let known = map.entry(name.clone()).or_insert(Value::Null);
-        match patch {
-            Value::Array(patch) => strategic_list(known, patch, &at),
-            patch => strategic(known, patch, &at),
-        }
-    }
-    for (name, order) in patch {
-        if let Some(list) = name.strip_prefix(ORDER)
-            && let (Some(Value::Array(values)), Value::Array(order)) = (map.get_mut(list), order)
-        {
-            sort(values, order, &at.field(list));
+        match list {
+            Value::Array(list) => {
+                let order = patch.get(&format!("{ORDER}{name}")).and_then(Value::as_array);
+                strategic_list(known, list, order.unwrap_or(list), &at);
+            }
+            other => strategic(known, other, &at),
         }
     }
 }
 
 /// Merges a list of a strategic merge patch. An element of the patch changes the element with an
-/// equal value of the first key, or follows the others.
-fn strategic_list(value: &mut Value, patch: &[Value], at: &Place<'_>) {
-    if !value.is_array() {
-        *value = Value::Array(Vec::new());
-    }
-    let Value::Array(values) = value else { return };
+/// equal value of the first key, or is a new one. `order` has the elements in the order that the
+/// patch asks for.
+fn strategic_list(value: &mut Value, patch: &[Value], order: &[Value], at: &Place<'_>) {
+    let live = match value {
+        Value::Array(live) => std::mem::take(live),
+        _ => Vec::new(),
+    };
+    let key = match at.list() {
+        ListType::Keyed(keys) => Some(keys[0]),
+        ListType::Set => None,
+        ListType::Atomic => {
+            *value = patch.to_vec().into();
+            return;
+        }
+    };
     let is = |patch: &Value, instruction: &str| {
         patch.get(INSTRUCTION).is_some_and(|known| known == instruction)
     };
-    let key = match at.list() {
-        ListType::Keyed(keys) => keys[0],
-        ListType::Set => {
-            for element in patch {
-                if !values.contains(element) {
-                    values.push(element.clone());
-                }
-            }
-            return;
-        }
-        ListType::Atomic => {
-            *values = patch.to_vec();
-            return;
-        }
+    let same = |left: &Value, right: &Value| match key {
+        Some(key) => left.get(key) == right.get(key),
+        None => left == right,
     };
+    let mut values = live.clone();
     if patch.iter().any(|patch| is(patch, "replace")) {
         values.clear();
     }
     for patch in patch.iter().filter(|patch| !is(patch, "replace")) {
-        let same = |element: &Value| element.get(key) == patch.get(key);
         if is(patch, "delete") {
-            values.retain(|element| !same(element));
-        } else if let Some(element) = values.iter_mut().find(|element| same(element)) {
-            strategic(element, patch, at);
-        } else {
-            let mut element = Value::Null;
-            strategic(&mut element, patch, at);
-            values.push(element);
+            values.retain(|element| !same(element, patch));
+            continue;
         }
+        let known = values.iter().position(|element| same(element, patch));
+        let at_end = values.len();
+        if known.is_none() {
+            values.push(Value::Null);
+        }
+        let element = &mut values[known.unwrap_or(at_end)];
+        if key.is_some() { strategic(element, patch, at) } else { element.clone_from(patch) }
     }
+    let find = |list: &[Value], value: &Value| list.iter().position(|known| same(known, value));
+    *value = arrange(values, |value| find(order, value), |value| find(&live, value)).into();
 }
 
-/// Sorts a list as the patch says. Elements that it does not name follow.
-fn sort(values: &mut [Value], order: &[Value], at: &Place<'_>) {
-    let key = match at.list() {
-        ListType::Keyed(keys) => Some(keys[0]),
-        ListType::Set | ListType::Atomic => None,
-    };
-    let rank = |value: &Value| {
-        let is_it = |known: &Value| match key {
-            Some(key) => known.get(key) == value.get(key),
-            None => known == value,
-        };
-        order.iter().position(is_it).unwrap_or(order.len())
-    };
-    values.sort_by_key(rank);
+/// Orders a merged list: the elements of the patch in its order, and between them the others, where
+/// the live list had them before an element of the patch.
+fn arrange(
+    values: Vec<Value>,
+    in_patch: impl Fn(&Value) -> Option<usize>,
+    in_live: impl Fn(&Value) -> Option<usize>,
+) -> Vec<Value> {
+    let (mut of_patch, others): (Vec<Value>, Vec<Value>) =
+        values.into_iter().partition(|value| in_patch(value).is_some());
+    of_patch.sort_by_key(&in_patch);
+    let mut others = others.into_iter().peekable();
+    let mut arranged = Vec::new();
+    for value in of_patch {
+        let place = in_live(&value);
+        while let Some(other) = others.next_if(|other| place.is_some() && in_live(other) < place) {
+            arranged.push(other);
+        }
+        arranged.push(value);
+    }
+    arranged.extend(others);
+    arranged
 }

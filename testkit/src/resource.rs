@@ -231,6 +231,11 @@ impl Resource {
         self.api.group.is_empty() && self.api.plural == "namespaces"
     }
 
+    /// Returns whether the objects are custom resource definitions.
+    pub(crate) fn is_definition(&self) -> bool {
+        self.api.kind == "CustomResourceDefinition" && self.api.group == "apiextensions.k8s.io"
+    }
+
     pub(crate) fn is_pod(&self) -> bool {
         self.api.group.is_empty() && self.api.plural == "pods"
     }

@@ -122,6 +122,7 @@ fn unsupported(name: &str, resource: &Resource) -> String {
     if resource.is_custom() || !resource.fields().is_empty() {
         return format!("field label not supported: {name}");
     }
-    let namespace = if resource.is_namespaced() { ", \"metadata.namespace\"" } else { "" };
-    format!("{name:?} is not a known field selector: only \"metadata.name\"{namespace}")
+    format!(
+        "{name:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+    )
 }

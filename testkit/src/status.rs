@@ -252,6 +252,17 @@ pub(crate) fn invalid_because(
     })
 }
 
+/// Returns the 422 of an update without a version, in which the real server names the plural.
+pub(crate) fn invalid_update(resource: &Resource, name: &str, fault: &str) -> Status {
+    let field = "metadata.resourceVersion";
+    let title = resource.title();
+    failure(422, reason::INVALID, &format!("{title} {name:?} is invalid: {field}: {fault}"))
+        .with_details(StatusDetails {
+            causes: vec![cause("FieldValueInvalid", fault, field)],
+            ..about(resource, name)
+        })
+}
+
 /// Returns a 422: the query parameters of a list or watch cannot be combined.
 pub(crate) fn invalid_options(field: &str, why: &str) -> Status {
     options("ListOptions", "FieldValueForbidden", field, &format!("Forbidden: {why}"))

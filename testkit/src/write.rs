@@ -52,7 +52,7 @@ pub(crate) fn update(call: &Call<'_>, body: &[u8], is_status: bool) -> Refused<R
     if resource.is_custom() && text(&draft.metadata, "resourceVersion").is_empty() {
         let fault = "Invalid value: 0: must be specified for an update";
         let name = call.request.name().unwrap_or_default();
-        return Err(Box::new(status::invalid(resource, name, "metadata.resourceVersion", fault)));
+        return Err(Box::new(status::invalid_update(resource, name, fault)));
     }
     modify(call, is_status, |_| Ok(draft))
 }
@@ -110,6 +110,7 @@ fn apply(
             if is_status {
                 return Err(Box::new(status::not_found(resource, &key.name)));
             }
+            change::check_name(&key, &draft)?;
             check_new(call, &draft)?;
             let draft = apply::apply(resource, None, &draft, &author, forces)?;
             let object = change::create(store, call.place, key.clone(), draft, &author)?;
@@ -117,6 +118,7 @@ fn apply(
         };
         let before = &current.object.draft;
         let applied = apply::apply(resource, Some(before), &draft, &author, forces)?;
+        change::check_name(&key, &draft)?;
         check_version(call, &current.object, &draft)?;
         let object = change::settle(store, call.place, current, applied, &author)?;
         Ok((StatusCode::OK, object))
@@ -124,7 +126,7 @@ fn apply(
     Ok(show(call, code, &object))
 }
 
-/// Refuses a configuration of another kind or name, or with managers of fields.
+/// Refuses a configuration of another kind, or with managers of fields.
 fn check_configuration(call: &Call<'_>, configuration: &Value) -> Refused<()> {
     let refuse = |message: &str| Err(Box::new(status::bad_request(message)));
     let field = |name: &str| configuration.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -133,17 +135,9 @@ fn check_configuration(call: &Call<'_>, configuration: &Value) -> Refused<()> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         return refuse(&format!("invalid object type: {group}/{version}, Kind={kind}"));
     }
-    let metadata = configuration.get("metadata");
-    let given = |name: &str| metadata.and_then(|metadata| metadata.get(name));
-    if given("managedFields").is_some_and(|fields| *fields != json!([])) {
+    let managers = configuration.pointer("/metadata/managedFields");
+    if managers.is_some_and(|managers| *managers != json!([])) {
         return refuse("metadata.managedFields must be nil");
-    }
-    let name = given("name").and_then(Value::as_str).unwrap_or_default();
-    let known = call.request.name().unwrap_or_default();
-    if name != known {
-        return refuse(&format!(
-            "the name of the object ({name}) does not match the name on the URL ({known})"
-        ));
     }
     Ok(())
 }
@@ -155,8 +149,10 @@ fn check_new(call: &Call<'_>, draft: &Draft) -> Refused<()> {
         return Ok(());
     }
     let name = text(&draft.metadata, "name");
-    let fault = format!("Invalid value: {uid:?}: field is immutable");
-    Err(Box::new(status::invalid(&call.resource, name, "metadata.uid", &fault)))
+    let why = format!(
+        "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+    );
+    Err(Box::new(status::conflict_because(&call.resource, name, &why)))
 }
 
 pub(crate) fn delete(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {

@@ -1,6 +1,6 @@
 //! Server-side apply: the owners of fields, conflicts, and the merge of applied configurations.
 //!
-//! The merge knows no OpenAPI schema. Its rules are in `schema.rs`: which lists of built-in kinds
+//! The merge reads no schema. Its rules are in `schema.rs`: which lists of built-in kinds
 //! merge by keys, and which maps are replaced as a whole. In a custom resource every list is
 //! replaced as a whole, unless the resource declares keys for it, and every map merges.
 

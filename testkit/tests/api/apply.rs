@@ -284,7 +284,7 @@ async fn invalid_configurations_are_refused() {
         ("", map(json!({})), 422),
         ("one", with("name", "b".into()), 400),
         ("one", with("managedFields", json!([{ "manager": "x" }])), 400),
-        ("one", with("uid", "x".into()), 422),
+        ("one", with("uid", "x".into()), 409),
         ("one", bare, 400),
         ("one", json!([]), 400),
     ] {

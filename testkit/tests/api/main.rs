@@ -13,6 +13,7 @@ mod malformed;
 mod pages;
 mod requests;
 mod selectors;
+mod serve;
 mod shards;
 mod threads;
 mod watch;

@@ -94,6 +94,24 @@ async fn unsuitable_methods_are_not_allowed() {
 }
 
 #[tokio::test]
+async fn body_in_another_format_is_refused_with_415() {
+    let server = server_with(1);
+    for (method, uri) in [
+        (Method::POST, "/api/v1/namespaces/default/pods"),
+        (Method::PUT, "/api/v1/namespaces/default/pods/a"),
+        (Method::DELETE, "/api/v1/namespaces/default/pods/a"),
+    ] {
+        let request = http::Request::builder()
+            .method(method)
+            .uri(uri)
+            .header("content-type", "application/vnd.kubernetes.protobuf");
+        let opened = send(&server, request.body(b"k8s".to_vec()).unwrap()).await.unwrap();
+        assert_eq!(opened.code, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    }
+    assert_eq!(server.version(), 2);
+}
+
+#[tokio::test]
 async fn body_that_is_not_json_is_a_bad_request() {
     let server = server_with(1);
     let one = "/api/v1/namespaces/default/pods/a";

@@ -41,7 +41,7 @@ async fn unsupported_field_is_refused_as_by_the_real_server() {
         ),
         (
             "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-            "\"spec.image\" is not a known field selector: only \"metadata.name\"",
+            "\"spec.image\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
         ),
         ("/apis/example.com/v1/widgets", "field label not supported: spec.image"),
     ] {

@@ -128,6 +128,7 @@ pub(crate) fn create(
     }
     draft.stamp(store.version + 1, &now());
     if author.is_client() {
+        draft.drop_empty();
         if resource.has_status() {
             draft.rest.remove("status");
         }
@@ -174,6 +175,9 @@ pub(crate) fn replace(
 ) -> Refused<Arc<Object>> {
     let resource = Arc::clone(&store.collections[place].resource);
     let before = &current.object.draft;
+    if author.is_client() {
+        draft.drop_empty();
+    }
     limit(&resource, before, &mut draft, author.part);
     // As in the real server, an object without managers gets none until it is applied.
     if before.metadata.contains_key("managedFields") {

@@ -66,7 +66,7 @@
 //! * **Recorded requests**: [`requests`](ApiServer::requests), and waits for requests and watches
 //!   without sleeps.
 //!
-//! The scenario `testkit` of this project's `e2e/` sends about 200 requests to this server and to a
+//! The scenario `testkit` of this project's `e2e/` sends 204 requests to this server and to a
 //! kube-apiserver 1.36, and fails if an answer differs.
 //!
 //! # Limits

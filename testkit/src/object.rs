@@ -138,6 +138,21 @@ impl Draft {
         }
     }
 
+    /// Drops the empty lists and maps of the metadata, as the real server does.
+    pub(crate) fn drop_empty(&mut self) {
+        for field in ["annotations", "finalizers", "labels", "ownerReferences"] {
+            let is_empty = match self.metadata.get(field) {
+                Some(Value::Array(list)) => list.is_empty(),
+                Some(Value::Object(map)) => map.is_empty(),
+                Some(Value::Null) => true,
+                _ => false,
+            };
+            if is_empty {
+                self.metadata.remove(field);
+            }
+        }
+    }
+
     /// Returns whether the object is marked for deletion.
     pub(crate) fn is_deleting(&self) -> bool {
         self.metadata.contains_key("deletionTimestamp")

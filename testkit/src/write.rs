@@ -63,7 +63,13 @@ pub(crate) fn finalize(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> 
     modify(call, false, |current| {
         let mut draft = current.draft.clone();
         draft.rest.remove("spec");
-        draft.rest.extend(given.rest.remove("spec").map(|spec| ("spec".to_owned(), spec)));
+        let mut spec = given.rest.remove("spec").unwrap_or_else(|| json!({}));
+        if let Value::Object(spec) = &mut spec
+            && spec.get("finalizers").is_some_and(|finalizers| *finalizers == json!([]))
+        {
+            spec.remove("finalizers");
+        }
+        draft.rest.insert("spec".to_owned(), spec);
         Ok(draft)
     })
 }

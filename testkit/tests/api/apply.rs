@@ -27,11 +27,11 @@ async fn applied(server: &ApiServer, uri: &str, manager: &str, body: &Value) -> 
     json
 }
 
-fn map(data: Value) -> Value {
+fn map(data: &Value) -> Value {
     json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": { "name": "a" }, "data": data })
 }
 
-fn pod(spec: Value) -> Value {
+fn pod(spec: &Value) -> Value {
     json!({ "kind": "Pod", "apiVersion": "v1", "metadata": { "name": "a" }, "spec": spec })
 }
 
@@ -50,22 +50,22 @@ fn managers(object: &Value) -> Vec<(String, Value)> {
 #[tokio::test]
 async fn configuration_creates_a_missing_object() {
     let server = server();
-    let (code, made) = apply(&server, MAP, "one", &map(json!({ "k": "1" }))).await;
+    let (code, made) = apply(&server, MAP, "one", &map(&json!({ "k": "1" }))).await;
     assert_eq!(code, 201);
     assert_eq!(made["data"], json!({ "k": "1" }));
     assert_eq!(managers(&made), [("one Apply".to_owned(), json!({ "f:data": { "f:k": {} } }))]);
     assert_eq!(made["metadata"]["managedFields"][0]["apiVersion"], "v1");
-    let (code, same) = apply(&server, MAP, "one", &map(json!({ "k": "1" }))).await;
+    let (code, same) = apply(&server, MAP, "one", &map(&json!({ "k": "1" }))).await;
     assert_eq!((code, &same), (200, &made), "no change, no version");
 }
 
 #[tokio::test]
 async fn field_of_another_manager_is_a_conflict_unless_forced() {
     let server = server();
-    applied(&server, MAP, "one", &map(json!({ "k": "1", "l": "1" }))).await;
+    applied(&server, MAP, "one", &map(&json!({ "k": "1", "l": "1" }))).await;
     // An equal value is shared.
-    applied(&server, MAP, "two", &map(json!({ "k": "1" }))).await;
-    let (code, status) = apply(&server, MAP, "two", &map(json!({ "k": "2" }))).await;
+    applied(&server, MAP, "two", &map(&json!({ "k": "1" }))).await;
+    let (code, status) = apply(&server, MAP, "two", &map(&json!({ "k": "2" }))).await;
     assert_eq!((code, &status["reason"]), (409, &json!("Conflict")));
     assert_eq!(status["message"], "Apply failed with 1 conflict: conflict with \"one\": .data.k");
     assert_eq!(
@@ -74,7 +74,7 @@ async fn field_of_another_manager_is_a_conflict_unless_forced() {
             "reason": "FieldManagerConflict", "message": "conflict with \"one\"", "field": ".data.k",
         }])
     );
-    let both = map(json!({ "k": "2", "l": "2" }));
+    let both = map(&json!({ "k": "2", "l": "2" }));
     let (_, status) = apply(&server, MAP, "two", &both).await;
     assert_eq!(
         status["message"],
@@ -89,11 +89,11 @@ async fn field_of_another_manager_is_a_conflict_unless_forced() {
 #[tokio::test]
 async fn field_left_out_goes_unless_another_manager_has_it() {
     let server = server();
-    let mut first = map(json!({ "k": "1", "l": "1" }));
+    let mut first = map(&json!({ "k": "1", "l": "1" }));
     first["metadata"]["labels"] = json!({ "a": "b" });
     applied(&server, MAP, "one", &first).await;
-    applied(&server, MAP, "two", &map(json!({ "k": "1" }))).await;
-    let left = applied(&server, MAP, "one", &map(json!({}))).await;
+    applied(&server, MAP, "two", &map(&json!({ "k": "1" }))).await;
+    let left = applied(&server, MAP, "one", &map(&json!({}))).await;
     assert_eq!(left["data"], json!({ "k": "1" }));
     assert!(left["metadata"].get("labels").is_none());
     let empty = json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": { "name": "a" } });
@@ -105,7 +105,7 @@ async fn field_left_out_goes_unless_another_manager_has_it() {
 #[tokio::test]
 async fn update_takes_fields_of_an_applied_object() {
     let server = server();
-    applied(&server, MAP, "one", &map(json!({ "k": "1", "l": "1" }))).await;
+    applied(&server, MAP, "one", &map(&json!({ "k": "1", "l": "1" }))).await;
     let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
     let params = PatchParams { field_manager: Some("other".to_owned()), ..PatchParams::default() };
     let patch = Patch::Merge(json!({ "data": { "k": "2", "l": null, "m": "1" } }));
@@ -115,7 +115,7 @@ async fn update_takes_fields_of_an_applied_object() {
         managers(&found),
         [("other Update".to_owned(), json!({ "f:data": { "f:k": {}, "f:m": {} } }))]
     );
-    let (_, status) = apply(&server, MAP, "one", &map(json!({ "k": "1" }))).await;
+    let (_, status) = apply(&server, MAP, "one", &map(&json!({ "k": "1" }))).await;
     assert_eq!(
         status["message"],
         "Apply failed with 1 conflict: conflict with \"other\" using v1: .data.k"
@@ -135,7 +135,7 @@ async fn user_agent_names_a_manager_without_a_name() {
     let server = builder().managed_fields(true).build();
     for (name, agent, expected) in [("a", "kubectl/v1.36 (linux)", "kubectl"), ("b", "", "unknown")]
     {
-        let mut body = map(json!({ "k": "1" }));
+        let mut body = map(&json!({ "k": "1" }));
         body["metadata"]["name"] = name.into();
         let request = http::Request::post("/api/v1/namespaces/default/configmaps")
             .header("user-agent", agent)
@@ -151,14 +151,14 @@ async fn user_agent_names_a_manager_without_a_name() {
 #[tokio::test]
 async fn fields_from_before_the_first_apply_have_a_manager() {
     let server = server();
-    server.apply(map(json!({ "k": "1" }))).unwrap();
-    let (code, status) = apply(&server, MAP, "one", &map(json!({ "k": "2" }))).await;
+    server.apply(map(&json!({ "k": "1" }))).unwrap();
+    let (code, status) = apply(&server, MAP, "one", &map(&json!({ "k": "2" }))).await;
     assert_eq!(code, 409);
     assert_eq!(
         status["message"],
         "Apply failed with 1 conflict: conflict with \"before-first-apply\" using v1: .data.k"
     );
-    let added = applied(&server, MAP, "one", &map(json!({ "l": "2" }))).await;
+    let added = applied(&server, MAP, "one", &map(&json!({ "l": "2" }))).await;
     assert_eq!(added["data"], json!({ "k": "1", "l": "2" }));
     assert_eq!(managers(&added).len(), 2);
 }
@@ -167,7 +167,7 @@ async fn fields_from_before_the_first_apply_have_a_manager() {
 async fn known_lists_merge_by_keys_and_others_are_replaced() {
     let server = server();
     let port = |port: u16| json!({ "containerPort": port });
-    let first = pod(json!({
+    let first = pod(&json!({
         "containers": [{ "name": "web", "image": "1", "args": ["a"], "ports": [port(80)] }],
         "tolerations": [{ "key": "a" }],
     }));
@@ -181,7 +181,7 @@ async fn known_lists_merge_by_keys_and_others_are_replaced() {
             } },
         } })
     );
-    let second = pod(json!({ "containers": [
+    let second = pod(&json!({ "containers": [
         { "name": "proxy", "image": "1" },
         { "name": "web", "ports": [port(81)] },
     ] }));
@@ -194,10 +194,10 @@ async fn known_lists_merge_by_keys_and_others_are_replaced() {
         ])
     );
     let (code, _) =
-        apply(&server, POD, "two", &pod(json!({ "tolerations": [{ "key": "b" }] }))).await;
+        apply(&server, POD, "two", &pod(&json!({ "tolerations": [{ "key": "b" }] }))).await;
     assert_eq!(code, 409, "the list is of one manager");
     let less =
-        applied(&server, POD, "two", &pod(json!({ "containers": [{ "name": "web" }] }))).await;
+        applied(&server, POD, "two", &pod(&json!({ "containers": [{ "name": "web" }] }))).await;
     assert_eq!(less["spec"]["containers"][0]["ports"], json!([port(80)]));
     assert_eq!(less["spec"]["containers"].as_array().unwrap().len(), 1);
 }
@@ -275,13 +275,13 @@ async fn declared_list_of_a_custom_resource_merges_by_its_keys() {
 async fn invalid_configurations_are_refused() {
     let server = server();
     let with = |field: &str, value: Value| {
-        let mut map = map(json!({ "k": "1" }));
+        let mut map = map(&json!({ "k": "1" }));
         map["metadata"][field] = value;
         map
     };
     let bare = json!({ "metadata": { "name": "a" } });
     for (manager, body, expected) in [
-        ("", map(json!({})), 422),
+        ("", map(&json!({})), 422),
         ("one", with("name", "b".into()), 400),
         ("one", with("managedFields", json!([{ "manager": "x" }])), 400),
         ("one", with("uid", "x".into()), 409),
@@ -290,7 +290,7 @@ async fn invalid_configurations_are_refused() {
     ] {
         assert_eq!(apply(&server, MAP, manager, &body).await.0, expected, "{body}");
     }
-    applied(&server, MAP, "one", &map(json!({}))).await;
+    applied(&server, MAP, "one", &map(&json!({}))).await;
     let old = with("resourceVersion", "1".into());
     assert_eq!(apply(&server, MAP, "one", &old).await.0, 409);
     let maps: Api<ConfigMap> = Api::default_namespaced(server.client());

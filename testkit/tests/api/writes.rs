@@ -317,8 +317,8 @@ async fn status_subresource_changes_the_status_only() {
     assert_eq!(refused(&server, &format!("{ONE}/a/log")).await.code, 404);
     // A kind without a status subresource has no such path.
     server.apply(map("m", "1")).unwrap();
-    let path = "/api/v1/namespaces/default/configmaps/m/status";
-    assert_eq!(refused(&server, path).await.code, 404);
+    let uri = "/api/v1/namespaces/default/configmaps/m/status";
+    assert_eq!(refused(&server, uri).await.code, 404);
 }
 
 #[tokio::test]

@@ -29,6 +29,7 @@ mod rig;
 mod scenarios;
 mod serve;
 mod servers;
+mod testkit;
 mod times;
 mod timing;
 mod wait;

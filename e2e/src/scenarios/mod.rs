@@ -10,6 +10,7 @@ mod page_expired;
 mod replicas;
 mod resume_accepted;
 mod resume_refused;
+mod testkit;
 mod tombstones;
 mod version_ahead;
 mod watch_list_refused;
@@ -80,6 +81,8 @@ pub enum Scenario {
     Controllers,
     /// An account loses its rights in one of two namespaces, and gets them back
     Namespaces,
+    /// The test kit answers a list of requests as the real API server does
+    Testkit,
     /// 100 leaders with short leases are killed, stopped, terminated or cut off, or lose their
     /// servers or leases
     Election,
@@ -150,6 +153,7 @@ impl Scenario {
             Self::Large => large::run(setting).boxed_local(),
             Self::Controllers => controllers::run(setting).boxed_local(),
             Self::Namespaces => namespaces::run(setting).boxed_local(),
+            Self::Testkit => testkit::run(setting).boxed_local(),
             Self::Election => election::short(setting).boxed_local(),
             Self::ElectionDefaults => election::defaults(setting).boxed_local(),
             Self::ElectionFull => election::full(setting).boxed_local(),

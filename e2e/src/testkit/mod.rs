@@ -1,0 +1,120 @@
+//! The test kit beside the real API server: both get one list of requests, and must give equal
+//! answers.
+
+mod answer;
+mod recorded;
+mod step;
+
+use std::time::Duration;
+
+use deltafifo::BoxError;
+use http::Request;
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+
+use tokio::time::{Instant, sleep};
+
+use crate::wait::POLL;
+use answer::{Answer, difference, inequality};
+use recorded::{DEFINITIONS, WIDGETS, definition, parts};
+use step::{Comparison, Step};
+
+/// The longest time until the real server serves a new kind.
+const DEFINING: Duration = Duration::from_secs(30);
+
+/// A server, and the uids and versions of its answers that later requests use.
+struct Server {
+    client: Client,
+    known: Vec<(String, String)>,
+}
+
+impl Server {
+    fn new(client: Client) -> Self {
+        Self { client, known: Vec::new() }
+    }
+
+    async fn send(&mut self, step: &Step) -> Result<Answer, BoxError> {
+        let mut body = step.body.clone();
+        for (name, value) in &self.known {
+            body = body.replace(name, value);
+        }
+        let request = Request::builder()
+            .method(step.method.clone())
+            .uri(&step.path)
+            .header("content-type", step.content_type)
+            .header("user-agent", "e2e/1")
+            .body(Body::from(body.into_bytes()))?;
+        let (parts, body) = self.client.send(request).await?.into_parts();
+        let answer = Answer::new(parts.status.as_u16(), &body.collect().await?.to_bytes());
+        if let Some(name) = step.name {
+            let fields = [("uid", "uid"), ("version", "resourceVersion")];
+            // The last value of a name counts.
+            let new = fields.map(|(field, from)| {
+                (format!("${{{name}.{field}}}"), answer.metadata(from).to_owned())
+            });
+            self.known.retain(|(known, _)| new.iter().all(|(name, _)| name != known));
+            self.known.extend(new);
+        }
+        Ok(answer)
+    }
+
+    /// Creates the definition of widgets.
+    async fn define_widgets(&mut self) -> Result<(), BoxError> {
+        let made = self.send(&Step::post(DEFINITIONS, &definition())).await?;
+        if made.code != 201 {
+            return Err(format!("the definition of widgets was refused: {}", made.body).into());
+        }
+        Ok(())
+    }
+}
+
+/// The result of the comparison.
+#[derive(Default)]
+pub struct Compared {
+    /// The number of requests that both servers got.
+    pub requests: usize,
+    /// The requests with different answers, and how they differ.
+    pub differences: Vec<String>,
+}
+
+/// Sends all requests to both servers, and compares the answers.
+pub async fn compare(real: Client, kit: Client) -> Result<Compared, BoxError> {
+    let (mut real, mut kit) = (Server::new(real), Server::new(kit));
+    real.define_widgets().await?;
+    kit.define_widgets().await?;
+    // The real server needs a moment until it serves a new kind.
+    let deadline = Instant::now() + DEFINING;
+    while real.send(&Step::get(WIDGETS)).await?.code != 200 {
+        if Instant::now() > deadline {
+            return Err(format!("widgets are not served after {DEFINING:?}").into());
+        }
+        sleep(POLL).await;
+    }
+    let mut compared = Compared::default();
+    for step in parts().into_iter().flatten() {
+        let (expected, actual) = (real.send(&step).await?, kit.send(&step).await?);
+        compared.requests += 1;
+        if let Some(difference) = differs(&step, &expected, &actual) {
+            let Step { method, path, body, .. } = &step;
+            compared.differences.push(format!("{method} {path} {body}: {difference}"));
+        }
+    }
+    Ok(compared)
+}
+
+/// Returns how the test kit's answer differs from the real server's.
+fn differs(step: &Step, real: &Answer, kit: &Answer) -> Option<String> {
+    if real.code != kit.code {
+        let (real, kit) =
+            (format!("{} {}", real.code, real.body), format!("{} {}", kit.code, kit.body));
+        return Some(format!("the code is {real}, and the test kit's {kit}"));
+    }
+    let found = match step.comparison {
+        Comparison::Equal => inequality(&kit.normal(), &real.normal()),
+        Comparison::Contained => difference(&kit.normal(), &real.normal()),
+        Comparison::Reason if real.kind() == kit.kind() => None,
+        Comparison::Reason => Some(format!("the kinds are {:?} and {:?}", kit.kind(), real.kind())),
+    };
+    found.map(|found| format!("the test kit's answer {found}"))
+}

@@ -6,14 +6,18 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Event as CoreEvent, Node, Secret};
 use k8s_openapi::api::events::v1::Event;
-use kube::api::ApiResource;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::api::{ApiResource, DeleteParams, GroupVersionKind};
 use kube::discovery::Scope;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 
 use super::bed::Bed;
 use super::{
-    any_kind, beds_mirror, errand, guarded_maps, incidents, nodes_cordoned, nodes_mirror,
-    pods_trimmed, pods_unready, secrets_mirror, three_kinds, two_controllers,
+    any_kind, beds_controller, beds_mirror, errand, guarded_maps, incidents, kind_applied,
+    maps_copied, nodes_cordoned, nodes_mirror, pod_once, pods_trimmed, pods_unready,
+    secrets_mirror, three_kinds, two_controllers,
 };
 use crate::stage::{Stage, built_in, node, object, speech};
 
@@ -211,4 +215,65 @@ async fn two_controllers_share_the_watch_of_pods() {
     server.apply(child).unwrap();
     assert_eq!(stage.lines().await, ["Deployment d", "Pod p"]);
     assert_eq!(server.watchers(), 2, "of pods and deployments");
+}
+
+#[tokio::test(start_paused = true)]
+async fn label_of_a_bed_is_restored_after_its_deletion() {
+    let (server, (say, lines)) = (server(), speech());
+    let (reload, reloaded) = mpsc::channel(1);
+    server.apply(bed("north", "kale")).unwrap();
+    let mut stage = Stage::open(beds_controller::run(server.client(), reloaded, say), lines);
+    assert_eq!(stage.lines().await, ["north"]);
+    let label = || server.get(&Resource::config_maps(), "default", "north");
+    assert_eq!(label().expect("a map")["data"]["crop"], "kale");
+    server.delete(&Resource::config_maps(), "default", "north").unwrap();
+    assert_eq!(stage.lines().await, ["north"]);
+    assert!(label().is_some());
+    reload.try_send(()).unwrap();
+    assert_eq!(stage.lines().await, ["north"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn copy_of_a_map_is_removed_before_the_map_is_deleted() {
+    let (server, (say, lines)) = (server(), speech());
+    let labels = json!({ "labels": { "garden.example/copy": "yes" } });
+    server.apply(object("v1", "ConfigMap", "a", json!({ "metadata": labels }))).unwrap();
+    server.apply(map("b", json!({}))).unwrap();
+    let mut stage = Stage::open(maps_copied::run(server.client(), say), lines);
+    assert_eq!(stage.lines().await, ["a"]);
+    let copy = || server.get(&built_in::<Secret>(), "default", "copy-a");
+    assert!(copy().is_some());
+    let maps = Api::<ConfigMap>::namespaced(server.client(), "default");
+    maps.delete("a", &DeleteParams::default()).await.unwrap();
+    assert_eq!(stage.lines().await, ["a"]);
+    assert!(copy().is_none());
+    assert!(server.get(&Resource::config_maps(), "default", "a").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_of_a_new_kind_is_applied_once_the_kind_is_served() {
+    let (server, (say, lines)) = (server(), speech());
+    let definitions = ApiResource::erase::<CustomResourceDefinition>(&());
+    let definitions = Resource::built_in(definitions, Scope::Cluster);
+    server.register(definitions.clone());
+    let pots = ApiResource::from_gvk(&GroupVersionKind::gvk("garden.example", "v1", "Pot"));
+    server.register(Resource::custom(pots, Scope::Namespaced));
+    let mut stage = Stage::open(kind_applied::run(server.client(), say), lines);
+    assert!(stage.lines().await.is_empty());
+    let mut definition = server.get(&definitions, "", "pots.garden.example").expect("a definition");
+    let established = json!({ "type": "Established", "status": "True" });
+    definition["status"] = json!({ "conditions": [established] });
+    server.apply(definition).unwrap();
+    assert_eq!(stage.lines().await, ["clay: 12", "pots.garden.example"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pod_is_limited_once_it_runs() {
+    let (server, (say, lines)) = (server(), speech());
+    let mut stage = Stage::open(pod_once::run(server.client(), say), lines);
+    assert_eq!(stage.lines().await, ["created greenhouse"]);
+    let mut pod = server.get(&Resource::pods(), "default", "greenhouse").expect("a pod");
+    pod["status"] = json!({ "phase": "Running" });
+    server.apply(pod).unwrap();
+    assert_eq!(stage.lines().await, ["deletes greenhouse", "greenhouse lives for Some(90)"]);
 }

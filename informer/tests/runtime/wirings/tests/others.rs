@@ -8,14 +8,15 @@ use deltafifo_testkit::Resource;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
-use kube::api::{ApiResource, ListParams};
+use kube::api::{ApiResource, DeleteParams, ListParams};
+use kube::discovery::Scope;
 use serde_json::json;
 use tokio::time::sleep;
 
 use super::runtime::{reflector, watcher};
 use super::{cached, finalized, mapped, readers};
 use crate::stage::{Stage, node, object, speech};
-use crate::wirings::kinds::{page, server, site};
+use crate::wirings::kinds::{Site, custom, page, server, site};
 
 #[tokio::test(start_paused = true)]
 async fn pages_are_mapped_from_their_site_and_reported_by_the_library() {
@@ -96,6 +97,25 @@ async fn cache_of_a_dynamic_kind_is_trimmed_and_complete() {
     sleep(Duration::from_secs(1)).await;
     assert_eq!(cache.reader.len(), 2);
     assert!(cache.last_change() >= complete + Duration::from_secs(60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn finalized_object_has_a_status_and_is_cleaned_up_before_its_deletion() {
+    let (server, (say, lines)) = (server(), speech());
+    server.apply(site("a", json!({ "title": "A" }))).unwrap();
+    let mut stage = Stage::open(finalized::run(server.client(), say), lines);
+    assert_eq!(stage.lines().await, ["a is published"]);
+    let stored = || server.get(&custom::<Site>(Scope::Namespaced), "default", "a");
+    let published = stored().expect("the site exists");
+    assert_eq!(published["metadata"]["finalizers"], json!(["sites.example/cleanup"]));
+    assert_eq!(published["status"], json!({ "published": "A" }));
+    let sites = Api::<Site>::namespaced(server.client(), "default");
+    sites.delete("a", &DeleteParams::default()).await.unwrap();
+    assert_eq!(stage.lines().await, ["a is withdrawn"]);
+    assert!(stored().is_none());
+    let events = Api::<Event>::all(server.client());
+    let events = events.list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(events[0].reason.as_deref(), Some("Withdrawn"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -51,6 +51,9 @@ const IDLE: Duration = Duration::from_secs(20);
 /// The time in which members stop if they have no work.
 const STOPPED: Duration = Duration::from_secs(10);
 
+/// The largest number of seeds whose histories are compared with a second run of them.
+const REPEATED: u64 = 100;
+
 /// The length of a turn after the last fault.
 const LONG_TURN: Duration = Duration::from_millis(400);
 
@@ -196,7 +199,8 @@ fn same_seed_gives_the_same_history() {
         lines.inspect(|lines| println!("seed {seed}: {lines:#?}"));
         one != other
     };
-    let differing: Vec<u64> = (0..number("SEEDS").unwrap_or(8)).filter(differ).collect();
+    let seeds = number("SEEDS").unwrap_or(8).min(REPEATED);
+    let differing: Vec<u64> = (0..seeds).filter(differ).collect();
     assert!(differing.is_empty(), "the histories of these seeds differ: {differing:?}");
 }
 

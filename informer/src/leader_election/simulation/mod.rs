@@ -356,6 +356,7 @@ fn no_history_has_two_leaders() {
         Some(seed) => seed..seed + 1,
         None => 0..number("SEEDS").unwrap_or(20),
     };
+    let began = std::time::Instant::now();
     // Each thread takes the next seed.
     let next = AtomicU64::new(seeds.start);
     let worker = || {
@@ -382,7 +383,8 @@ fn no_history_has_two_leaders() {
             (terms + more_terms, faults + more_faults)
         })
     });
-    println!("seeds={} terms={terms} faults={faults}", seeds.end - seeds.start);
+    let (seeds, seconds) = (seeds.end - seeds.start, began.elapsed().as_secs());
+    println!("leader election: seeds={seeds} seconds={seconds} terms={terms} faults={faults}");
 }
 
 #[test]

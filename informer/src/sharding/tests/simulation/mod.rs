@@ -28,7 +28,7 @@ use std::num::NonZero;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::available_parallelism;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::sharding::mutants::{CHOSEN, TaskMutant};
 use crate::sharding::protocol::{CHOSEN_MUTANT, Mutant};
@@ -158,6 +158,7 @@ fn no_history_of_sharded_controllers_violates_a_rule() {
         Some(seed) => seed..seed + 1,
         None => 0..number("SEEDS").unwrap_or(20),
     };
+    let began = Instant::now();
     // Each thread takes the next seed.
     let next = AtomicU64::new(seeds.start);
     let worker = || {
@@ -185,9 +186,10 @@ fn no_history_of_sharded_controllers_violates_a_rule() {
         })
     });
     let [reconciles, claims, faults] = sums;
+    let (seeds, seconds) = (seeds.end - seeds.start, began.elapsed().as_secs());
     println!(
-        "seeds={} reconciles={reconciles} claims={claims} faults={faults}",
-        seeds.end - seeds.start
+        "sharding: seeds={seeds} seconds={seconds} reconciles={reconciles} claims={claims} \
+         faults={faults}"
     );
 }
 

@@ -172,12 +172,15 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         let _runs = self.begin_run();
         let running = async {
             tokio::select! {
+                // In a fixed order, so that a simulation can be repeated. Lists and watches come
+                // last: they may use up the time that tokio gives a task in one poll.
+                biased;
                 closed = self.target.closed() => closed.into(),
+                never = self.sample() => match never {},
                 closed = async {
                     self.threads.work.wait_idle().await;
                     self.list_and_watch_on(resumes).await
                 } => closed.into(),
-                never = self.sample() => match never {},
             }
         };
         running.instrument(self.span()).await
@@ -232,8 +235,10 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             }
         }
         tokio::select! {
-            ended = self.watch(events, backoff) => ended,
+            // The timer of resyncs first: a watch that is always ready must not delay it.
+            biased;
             never = self.resync() => Ok(never),
+            ended = self.watch(events, backoff) => ended,
         }
     }
 

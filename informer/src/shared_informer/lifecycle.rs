@@ -53,12 +53,15 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         // Boxed because the future is large.
         let run = Box::pin(async {
             tokio::select! {
-                () = inner.feeder.run() => {}
+                // In a fixed order, so that a simulation can be repeated. The feeder comes last: it
+                // may use up the time that tokio gives a task in one poll.
+                biased;
+                _over = with_catching_waker(phase.wait_for(|phase| *phase != Phase::Running)) => {}
                 () = async { inner.notify_synced().await; pending().await } => {}
                 () = inner.distributor.resync() => {}
                 never = inner.sample() => match never {},
                 never = inner.upkeep() => match never {},
-                _over = with_catching_waker(phase.wait_for(|phase| *phase != Phase::Running)) => {}
+                () = inner.feeder.run() => {}
             }
         });
         inner.while_running(run).await;

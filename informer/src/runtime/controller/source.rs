@@ -213,6 +213,8 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     let is_refused = |now: &Availability| *now == Availability::Refused;
     let sync = async move {
         tokio::select! {
+            // In a fixed order, so that a simulation can be repeated.
+            biased;
             synced = registration.wait_for_sync() => synced.map_err(|_removed| stopped(&awaited)),
             Ok(_) = with_catching_waker(availability.wait_for(is_refused)), if terms.is_optional => {
                 Ok(())

@@ -92,6 +92,8 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
     /// Feeds the queue until it is closed.
     pub(crate) async fn run(&self) {
         tokio::select! {
+            // In a fixed order, so that a simulation can be repeated.
+            biased;
             _closed = self.queue.closed() => {}
             never = self.feed() => match never {},
         }
@@ -227,6 +229,8 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
         }
         self.filter.select(listed);
         tokio::select! {
+            // The next attempt first: a watch that is always ready must not delay it.
+            biased;
             () = sleep(wait) => {}
             // The queue is closed, so the informer ends as well.
             _closed = self.reflector.resume() => pending().await,
@@ -244,6 +248,8 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
             pending::<()>().await;
         };
         tokio::select! {
+            // A watch that is always ready must not delay the end of the change.
+            biased;
             () = completing => {}
             // The queue is closed, so the informer ends as well.
             _closed = self.reflector.resume() => pending().await,

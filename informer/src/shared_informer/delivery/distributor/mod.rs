@@ -192,6 +192,8 @@ impl<K: Send + Sync + 'static> Distributor<K> {
             // If no handler has resyncs, sleep for a day: `resync_added` ends the sleep.
             let due = self.tick(now).unwrap_or(now + Duration::from_secs(86_400));
             tokio::select! {
+                // In a fixed order, so that a simulation can be repeated. Both lead to `tick`.
+                biased;
                 () = tokio::time::sleep_until(due) => {}
                 () = with_catching_waker(self.resync_added.notified()) => {}
             }

@@ -361,6 +361,13 @@ fn no_history_of_members_with_deadlines_has_two_of_them_at_work() {
 
 #[test]
 #[ignore = "takes minutes"]
+fn no_history_of_members_with_deadlines_and_a_crash_has_two_of_them_at_work() {
+    let bounds = Bounds { processes: MORTAL, faults: &[Fault::Crash], most_events: 1, ..TWO };
+    assert_safe("two members with deadlines", bounds);
+}
+
+#[test]
+#[ignore = "takes minutes"]
 fn no_history_of_three_members_with_a_fault_has_two_of_them_at_work() {
     for fault in [Fault::Crash, Fault::Suspend] {
         let faults = &[fault];

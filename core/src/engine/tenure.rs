@@ -129,7 +129,9 @@ impl Deadline {
         // Acquire: pairs with the Release of `extend`. A deadline by the wall clock that is as new
         // is visible.
         let monotonic = self.monotonic.load(Ordering::Acquire);
-        // Relaxed: ordered by the load before. An older deadline by either clock is an earlier one.
+        // Relaxed: ordered by the load before, so it is as new as `monotonic`, or newer. With a
+        // newer one, the older deadline by the monotonic clock still ends the tenure. An older one
+        // would do harm: it is the later one if the wall clock was set back.
         let wall = self.wall.load(Ordering::Relaxed);
         let now = now();
         if now.monotonic >= monotonic || now.wall >= wall {

@@ -172,12 +172,12 @@ impl HoldOwner {
     /// Moves the deadline.
     pub(crate) fn extend(&self, to: Clocks) {
         self.span.send_if_modified(|span| {
-            let is_later = span.deadline != to;
-            if is_later {
+            let is_moved = span.deadline != to;
+            if is_moved {
                 span.deadline = to;
                 self.deadline.extend(to.nanos());
             }
-            is_later
+            is_moved
         });
     }
 

@@ -83,7 +83,10 @@ pub(super) async fn run(context: &GroupContext, mut stop: Stop<'_>) -> Result<()
         tracing::warn!(
             group = context.title(),
             reason = match end {
-                MemberEnd::Deadline => "no renewal was answered and seen before the renew deadline",
+                MemberEnd::Deadline => {
+                    "no renewal was answered and seen before the renew deadline, or the wall clock \
+                     was set forward to it"
+                }
                 _ => "its lease was fenced, changed or deleted",
             },
             "this member has lost its lease and its shards; it joins again under another identity"

@@ -103,7 +103,8 @@ impl Gate {
             let former = gate.held.write().replace(self.hold(shard, lease, deadline));
             drop(former);
         }
-        // Last: work that is admitted finds its hold.
+        // Last: work that was admitted before the new hold is published would find the former one,
+        // which has ended, and would come to nothing.
         gate.admission.open();
     }
 

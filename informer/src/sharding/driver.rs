@@ -125,6 +125,8 @@ struct Answered {
 /// A fill in progress: the shards with the numbers of their orders.
 struct Fill<'g> {
     orders: Vec<(u8, u64)>,
+    /// The time of the monotonic clock of the first order.
+    ordered: Duration,
     began: Instant,
     filled: BoxFuture<'g, ()>,
 }
@@ -143,7 +145,7 @@ struct Member<'g> {
     unfilled: Vec<(u8, u64)>,
     /// The time of the monotonic clock of the first order in `unfilled`.
     unfilled_since: Duration,
-    /// The duration of the last fill.
+    /// The duration of the last fill, without the wait before it.
     last_fill: Duration,
     /// The shards that the participants were ordered to fill, and that were not released since.
     held: ShardSet,
@@ -391,7 +393,7 @@ impl<'g> Member<'g> {
         if context.clock.now().monotonic < begins_at && self.protocol.expects_shard() {
             return Some(begins_at);
         }
-        let orders = std::mem::take(&mut self.unfilled);
+        let (orders, ordered) = (std::mem::take(&mut self.unfilled), self.unfilled_since);
         let shards = orders.iter().map(|(shard, _)| *shard).collect();
         let report = move |participant, waited| {
             let group = context.title();
@@ -404,14 +406,15 @@ impl<'g> Member<'g> {
         } else {
             filled
         };
-        self.fill = Some(Fill { orders, began: Instant::now(), filled });
+        self.fill = Some(Fill { orders, ordered, began: Instant::now(), filled });
         None
     }
 
     fn filled(&mut self) {
-        let Some(Fill { orders, began, .. }) = self.fill.take() else { return };
+        let Some(Fill { orders, ordered, began, .. }) = self.fill.take() else { return };
         self.last_fill = began.elapsed();
-        self.context.metrics.record(|metrics| metrics.filled(self.last_fill));
+        let delay = self.context.clock.now().monotonic.saturating_sub(ordered);
+        self.context.metrics.record(|metrics| metrics.filled(delay));
         for (shard, number) in orders {
             self.protocol.filled(shard, number);
         }

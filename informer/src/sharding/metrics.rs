@@ -47,7 +47,7 @@ impl Metrics {
         describe_histogram!(
             FILL_DURATION,
             Unit::Seconds,
-            "Time from the order to fill shards until the stores of all controllers and informers of shards have their objects"
+            "Time from the first order to fill shards, with the wait for shards that other members release, until the stores of all controllers and informers of shards have their objects"
         );
         let label = |key, value: &str| Label::new(key, value.to_owned());
         let labels = vec![label("name", group), label("namespace", namespace)];

@@ -90,7 +90,7 @@ mod tests {
     use std::pin::pin;
 
     use futures_util::{FutureExt, poll};
-    use tokio::sync::mpsc;
+    use tokio::sync::{mpsc, oneshot};
 
     use super::in_turn;
     use crate::sharding::Gate;
@@ -105,6 +105,21 @@ mod tests {
         gate.revoke(1);
         assert!(poll!(&mut running).is_pending(), "the first call continues");
         assert_eq!(gate.idle().now_or_never(), Some(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn next_call_begins_when_the_running_call_loses_its_permit() {
+        let gate = Gate::with_open_shards();
+        let (sender, ran) = oneshot::channel();
+        let next = async move { sender.send(()).unwrap() };
+        let calls = [(0, pending().boxed()), (1, next.boxed())];
+        let mut running =
+            pin!(in_turn(calls.map(|(shard, call)| (gate.admit(shard), call)).into()));
+        assert!(poll!(&mut running).is_pending());
+        gate.revoke(0);
+        running.now_or_never().expect("the calls have ended").resume();
+        assert_eq!(ran.await, Ok(()));
+        assert_eq!(gate.idle().now_or_never(), Some(0));
     }
 
     #[tokio::test(start_paused = true)]

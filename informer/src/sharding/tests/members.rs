@@ -4,9 +4,15 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deltafifo::locks::Mutex;
 use deltafifo_testkit::{ApiServer, Verb};
 use metrics_util::debugging::DebuggingRecorder;
+use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
+use tracing::field::{Field, Visit};
+use tracing::subscriber::set_default;
+use tracing::{Event, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
 use super::rig::*;
 use crate::lease::set_wall_clock;
@@ -325,4 +331,44 @@ async fn group_runs_once_at_a_time() {
     let again = timeout(HOUR, replica.group.run_until(pending())).await;
     assert_eq!(again, Ok(Err(RunError::Running)));
     assert_eq!(replica.group.owned().borrow().len(), 16);
+}
+
+/// A record of the messages that are logged.
+#[derive(Clone, Default)]
+struct Messages(Arc<Mutex<Vec<String>>>);
+
+impl<S: Subscriber> Layer<S> for Messages {
+    fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
+        struct Message<'m>(&'m mut Vec<String>);
+        impl Visit for Message<'_> {
+            fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+                if field.name() == "message" {
+                    self.0.push(format!("{value:?}"));
+                }
+            }
+        }
+        event.record(&mut Message(&mut self.0.lock()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn member_of_a_group_that_is_too_large_logs_one_warning() {
+    for (others, expected) in [(49, 0), (50, 1)] {
+        let server = server();
+        for other in 0..others {
+            let name = name_of(&format!("other_{other:08x}"));
+            let spec = json!({ "holderIdentity": format!("other_{other:08x}") });
+            let mut member = lease(&name, &spec);
+            member["metadata"]["annotations"] = json!({ "deltafifo/ready": "true" });
+            server.apply(member).unwrap();
+        }
+        let messages = Messages::default();
+        let _guard = set_default(tracing_subscriber::registry().with(messages.clone()));
+        let _replica = Replica::start(&server, "a");
+        // The others are not fenced before the lease duration has passed.
+        sleep(10 * SECOND).await;
+        let logged = messages.0.lock();
+        let warnings = logged.iter().filter(|message| message.contains("more than 50 members"));
+        assert_eq!(warnings.count(), expected, "{:?}", *logged);
+    }
 }

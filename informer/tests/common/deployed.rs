@@ -8,17 +8,19 @@ use serde_json::Value;
 /// A right: an API group, a resource, and a verb.
 type Right = (String, String, String);
 
-/// Checks that the role in `manifests` has the rights for the requests that `server` has received,
-/// and no others except lists for servers without streamed lists, and that the account of the pods
-/// has this role.
+/// Checks that the roles in `manifests` have the rights for the requests that `server` has
+/// received, and no others except lists for servers without streamed lists, and that the account of
+/// the pods has these roles.
 pub fn check(manifests: &str, server: &ApiServer) {
     let documents: Vec<Value> = serde_saphyr::from_multiple(manifests).expect("valid YAML");
-    let find = |kinds: &[&str]| {
+    let all = |kinds: &[&str]| -> Vec<&Value> {
         let is_one = |document: &&Value| kinds.iter().any(|kind| document["kind"] == *kind);
-        documents.iter().find(is_one).unwrap_or_else(|| panic!("no {kinds:?}"))
+        documents.iter().filter(is_one).collect()
     };
-    let role = find(&["Role", "ClusterRole"]);
-    let (granted, used) = (granted(role), server.requests().iter().map(right).collect());
+    let find = |kinds: &[&str]| *all(kinds).first().unwrap_or_else(|| panic!("no {kinds:?}"));
+    let roles = all(&["Role", "ClusterRole"]);
+    let granted: BTreeSet<Right> = roles.iter().flat_map(|role| granted(role)).collect();
+    let used = server.requests().iter().map(right).collect();
     let missing: Vec<_> = BTreeSet::difference(&used, &granted).collect();
     assert!(missing.is_empty(), "not granted: {missing:?}");
     let is_spare = |(group, resource, verb): &&Right| {
@@ -28,13 +30,16 @@ pub fn check(manifests: &str, server: &ApiServer) {
     let spare: Vec<_> = granted.difference(&used).filter(is_spare).collect();
     assert!(spare.is_empty(), "granted, but not used: {spare:?}");
 
-    let binding = find(&["RoleBinding", "ClusterRoleBinding"]);
     let account = &find(&["ServiceAccount"])["metadata"];
     let pods = &find(&["Deployment", "Job"])["spec"]["template"]["spec"];
-    assert_eq!(binding["roleRef"]["kind"], role["kind"]);
-    assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
-    assert_eq!(binding["subjects"][0]["name"], account["name"]);
-    assert_eq!(binding["subjects"][0]["namespace"], account["namespace"]);
+    let bindings = all(&["RoleBinding", "ClusterRoleBinding"]);
+    assert_eq!(bindings.len(), roles.len());
+    for (binding, role) in bindings.into_iter().zip(roles) {
+        assert_eq!(binding["roleRef"]["kind"], role["kind"]);
+        assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
+        assert_eq!(binding["subjects"][0]["name"], account["name"]);
+        assert_eq!(binding["subjects"][0]["namespace"], account["namespace"]);
+    }
     assert_eq!(pods["serviceAccountName"], account["name"]);
 }
 

@@ -1,5 +1,5 @@
-//! Controllers with the names and paths of `kube::runtime`. A plain controller moves here by a
-//! change of imports.
+//! Controllers, stores and streams with the names and paths of `kube::runtime`. A program moves
+//! here by a change of imports.
 //!
 //! ```
 //! // use kube::runtime::{
@@ -47,22 +47,27 @@
 //! # }
 //! ```
 //!
-//! Re-exported from kube without changes: [`watcher()`] and the types of its
-//! [events and configuration](mod@watcher), [`reflector::ObjectRef`], the adapters and backoffs of
-//! [`utils`], and the modules [`events`], [`wait`] and [`conditions`], which do not depend on the
-//! controller.
+//! Re-exported from kube without changes: [`watcher()`], [`metadata_watcher`] and the types of
+//! their [events, errors and configuration](mod@watcher), [`reflector::ObjectRef`] and
+//! [`reflector::Lookup`], [`PredicateConfig`], the adapters and backoffs of [`utils`], and the
+//! modules [`events`], [`wait`] and [`conditions`], which do not depend on the controller.
 //!
 //! Types of this crate:
 //!
 //! * [`Controller`], its [`Action`](controller::Action), [`Config`] and
-//!   [`Error`](controller::Error), and [`finalizer()`]. [`controller`] lists the differences from
-//!   kube's controller and its missing parts.
+//!   [`Error`](controller::Error). [`controller`] lists the differences from kube's controller and
+//!   its missing parts.
+//! * [`finalizer()`], which calls kube's and returns this crate's `Action`. Its
+//!   [`Event`](finalizer::Event) and [`Error`](finalizer::Error) are kube's.
 //! * The [`Store`](reflector::Store), its [`Writer`](reflector::Writer), which lists the
 //!   differences from kube's, [`reflector()`] and its
 //!   [subscribers](reflector::ReflectHandle).
 //! * [`WatchStreamExt`]: the methods of kube's trait of that name.
 //! * [`predicates`], which compare two states of an object, and [`Predicate`], the trait by which
-//!   a stream uses them.
+//!   a stream uses them. Import this trait and [`WatchStreamExt`] instead of kube's, not beside
+//!   them.
+//! * [`Form`] and [`StoreForm`]: the forms of objects, typed or compact, in a controller and in a
+//!   store.
 //!
 //! A stream of objects loses the deletions that only a list shows. An
 //! [informer](crate::SharedInformer) does not lose them, and any number of controllers and handlers

@@ -35,8 +35,11 @@ where
     /// shows it.
     ///
     /// Call it before [`store`](Self::store). For a controller over a [shared
-    /// informer](Self::from_informer), build that informer with `Compact<K>` instead. Otherwise the
-    /// stream yields [`RunnerError::NotCompact`](super::RunnerError::NotCompact) and ends.
+    /// informer](Self::from_informer), build that informer with `Compact<K>` instead. A controller
+    /// over a stream ([`for_stream`](Self::for_stream),
+    /// [`for_shared_stream`](Self::for_shared_stream)) cannot become compact. In each of these
+    /// cases the stream of the controller yields
+    /// [`RunnerError::NotCompact`](super::RunnerError::NotCompact) and ends.
     ///
     /// ```
     /// # use std::{convert::Infallible, sync::Arc};

@@ -149,10 +149,10 @@ pub enum RunnerError {
         /// The reason.
         source: BoxError,
     },
-    /// `Controller::compact` was called after the controller's informer was built. The stream ends
-    /// with this error.
+    /// `Controller::compact` was called after the controller's informer was built, or on a
+    /// controller over a stream. The stream ends with this error.
     #[error(
-        "controller cannot become compact because its informer exists: call `compact` before `store`; for a shared informer, build it with `Compact` objects"
+        "controller cannot become compact because its informer exists, or because its objects come from a stream: call `compact` before `store`; for a shared informer, build it with `Compact` objects; in place of a stream, use an informer"
     )]
     NotCompact,
     /// The controller is both led (`Controller::while_leading`) and sharded
@@ -163,8 +163,8 @@ pub enum RunnerError {
     LedAndSharded,
     /// An informer of a sharded controller has no lister-watcher, because it is fed by a stream, or
     /// has custom keys or an in-order queue; or the controller has a stream of objects in place of
-    /// an informer. So the controller cannot find out whether its store
-    /// has the last writes of the former owner of a shard. The stream ends with this error.
+    /// an informer. So the controller cannot find out whether its store has the last writes of the
+    /// former owner of a shard. The stream ends with this error.
     #[error(
         "sharded controller cannot compare {informer} with a list, so nothing is reconciled: use an informer that is built from a lister-watcher, with the default keys and queue"
     )]

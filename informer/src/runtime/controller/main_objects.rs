@@ -38,7 +38,8 @@ where
     Own { listing: Listing, built: OnceLock<OwnedInformer<F>> },
     /// A stream of the user, and the store that the user fills.
     Stream { stream: MainStream<F>, store: Store<F> },
-    /// No informer, because the controller was to become compact after its informer was built.
+    /// No informer, because the controller was to become compact after its informer was built, or
+    /// is over a stream.
     #[cfg(feature = "compact")]
     NotCompact,
 }

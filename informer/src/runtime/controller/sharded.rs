@@ -56,7 +56,10 @@ where
     ///
     /// The informers must list: the stream yields [`RunnerError::NotListable`] and ends if one of
     /// them is [fed by a stream](crate::SharedInformer::for_stream), or has custom keys or an
-    /// in-order queue. A controller cannot be [led](Self::while_leading) and sharded.
+    /// in-order queue. The stream also yields this error and ends if the controller has a stream of
+    /// objects in place of an informer ([`for_stream`](Self::for_stream),
+    /// [`owns_stream`](Self::owns_stream), [`watches_stream`](Self::watches_stream) and the methods
+    /// for shared streams). A controller cannot be [led](Self::while_leading) and sharded.
     ///
     /// A group with [`ShardBy::Namespace`] cannot shard a cluster-scoped kind: all objects would be
     /// in one shard. If the controller has such objects when it starts, the stream yields

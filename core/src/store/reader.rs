@@ -235,6 +235,14 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         self.core.applied.version()
     }
 
+    /// Returns the number of lists at a lower version that the store has noticed, each of which
+    /// shows that the API server has been restored from a backup.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn history(&self) -> u64 {
+        self.core.applied.history()
+    }
+
     /// Blocks until the [applied version](Self::applied_version) is `version` or greater, so that
     /// reads of this store are at least that fresh. Versions compare as decimal numbers. If the
     /// store has noticed that the API server was restored from a backup, `version` is taken as a

@@ -68,6 +68,7 @@
 //!   them.
 //! * [`Form`] and [`StoreForm`]: the forms of objects, typed or compact, in a controller and in a
 //!   store.
+//! * [`own_writes`]: a client for reconcilers that read a store after they wrote.
 //!
 //! A stream of objects loses the deletions that only a list shows. An
 //! [informer](crate::SharedInformer) does not lose them, and any number of controllers and handlers
@@ -78,6 +79,7 @@
 pub mod controller;
 pub mod finalizer;
 pub(crate) mod form;
+pub mod own_writes;
 mod predicate;
 pub mod predicates;
 pub mod reflector;

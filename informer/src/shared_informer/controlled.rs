@@ -27,6 +27,14 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         title
     }
 
+    /// Returns the resource, for example `deployments.v1.apps`, and the namespace: empty for all
+    /// namespaces, and a text with spaces for several. An informer over a kube watcher has no
+    /// resource.
+    pub(crate) fn scope(&self) -> (&str, &str) {
+        let Identity { resource, namespace, .. } = &self.inner.identity;
+        (resource, namespace)
+    }
+
     /// Returns a receiver that shows whether the informer can get its first list.
     pub(crate) fn availability(&self) -> watch::Receiver<Availability> {
         self.inner.availability.subscribe()

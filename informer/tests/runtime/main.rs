@@ -23,6 +23,7 @@ mod namespaces;
 mod next;
 mod one_at_a_time;
 mod optional;
+mod own_writes;
 mod owned;
 mod priorities;
 mod retry;

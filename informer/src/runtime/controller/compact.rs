@@ -86,6 +86,7 @@ where
             triggers: self.triggers,
             triggers_of_all: self.triggers_of_all,
             on_deleted: self.on_deleted,
+            reads_own_writes: self.reads_own_writes,
             config: self.config,
             retry: self.retry,
             decode_error_policy: None,

@@ -5,6 +5,7 @@ use kube::api::DynamicObject;
 use kube::runtime::controller as kubes;
 use kube::runtime::reflector::ObjectRef;
 
+use crate::runtime::own_writes::NotSeen;
 use crate::runtime::watcher;
 
 /// An error item of a controller's stream (kube's `Error`). Only [`RunnerError::Stopped`],
@@ -135,6 +136,17 @@ pub enum RunnerError {
         object: Box<ObjectRef<DynamicObject>>,
         /// The panic message.
         message: String,
+    },
+    /// A store of the controller does not show what a reconcile wrote (see
+    /// [`read_own_writes`](super::Controller::read_own_writes)), so the next reconcile of the
+    /// object did not begin. It is tried again with the delays of [`Panicked`](Self::Panicked), and
+    /// begins in any case once the write is 2 minutes old.
+    #[error("{object} was not reconciled, because it would not find what its last reconcile wrote")]
+    OwnWriteNotSeen {
+        /// The object that was to be reconciled.
+        object: Box<ObjectRef<DynamicObject>>,
+        /// The write, and the informer that does not show it.
+        source: Box<NotSeen>,
     },
     /// A compact object could not be decoded, so it was not reconciled (see
     /// `Controller::compact`). It stays in the store. The reconcile is retried when the object

@@ -31,6 +31,7 @@
 //! | API version in an owner reference | must be the version that the controller watches | ignored |
 //! | a request for an object that is not in the store | an error in the stream | no error, since the object was deleted; [counted](Config::name). As in kube for a controller [over a stream](Controller::for_stream) |
 //! | an object that fails repeatedly | the error policy gets no failure count, so its delay cannot grow (kube issue 1916) | [`retry`](Controller::retry) sets a growing delay; without it as in kube |
+//! | a reconciler that reads a store right after its own write | finds the old state | [`read_own_writes`](Controller::read_own_writes) makes the next reconcile wait for the write |
 //! | a reconciler that panics | panics the controller | yields [`RunnerError::Panicked`], and the object is retried |
 //! | [predicates](crate::runtime::predicates) | see only the new state, and can hide deletions | see both states, and cannot hide deletions |
 //! | several controllers over one watch | unstable streams without deletions | [`from_informer`](Controller::from_informer), [`owns_informer`](Controller::owns_informer), [`watches_informer`](Controller::watches_informer). Of kube's streams, a [`ReflectHandle`](crate::runtime::reflector::ReflectHandle) that is passed [itself](Controller::for_shared_stream) carries deletions and old states; an adapter of it does not |
@@ -66,6 +67,7 @@ mod deleted;
 mod error;
 #[cfg(feature = "leader-election")]
 mod fill;
+mod held;
 mod key;
 mod main_objects;
 mod metrics;
@@ -182,6 +184,7 @@ where
     /// The streams of [`reconcile_all_on`](Self::reconcile_all_on).
     triggers_of_all: Vec<BoxStream<'static, ()>>,
     on_deleted: Option<OnDeleted<F::Object>>,
+    reads_own_writes: bool,
     config: Config,
     retry: Option<Retry>,
     decode_error_policy: Option<DecodeErrorPolicy<F::Object>>,
@@ -311,6 +314,7 @@ where
             triggers: Vec::new(),
             triggers_of_all: Vec::new(),
             on_deleted: None,
+            reads_own_writes: false,
             config: Config::default(),
             retry: None,
             decode_error_policy: None,

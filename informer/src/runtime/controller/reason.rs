@@ -21,6 +21,7 @@ pub(super) enum Reason {
     BulkReconcile,
     Panicked,
     NotDecoded,
+    OwnWriteNotSeen,
     #[cfg(feature = "leader-election")]
     ShardAssigned,
 }
@@ -35,6 +36,7 @@ impl Reason {
         Self::BulkReconcile,
         Self::Panicked,
         Self::NotDecoded,
+        Self::OwnWriteNotSeen,
         #[cfg(feature = "leader-election")]
         Self::ShardAssigned,
     ];
@@ -59,6 +61,7 @@ impl fmt::Display for Reason {
             Self::BulkReconcile => "bulk reconcile requested",
             Self::Panicked => "retry after a panic",
             Self::NotDecoded => "retry after a failed decoding",
+            Self::OwnWriteNotSeen => "retry after a wait for an own write",
             #[cfg(feature = "leader-election")]
             Self::ShardAssigned => "shard assigned",
         })

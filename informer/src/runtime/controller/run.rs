@@ -21,6 +21,7 @@ use tracing::{Instrument, Span, info_span};
 
 use super::deleted::{self, Deletion, Deletions, OnDeleted};
 use super::error::{Error, RunnerError};
+use super::held::HeldBack;
 use super::key::{StoreKey, reference};
 use super::main_objects::MainDeletions;
 use super::metrics::Metrics;
@@ -36,6 +37,7 @@ use crate::KubeMeta;
 use crate::metrics::Named;
 use crate::reflector::Decodable;
 use crate::runtime::form::Form;
+use crate::runtime::own_writes::{NotSeen, ObservedStores, noting};
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
 use crate::util::catching::catching;
@@ -111,6 +113,7 @@ struct ControllerRun<F: Form, E: Send + 'static> {
     metrics: Named<Metrics>,
     started: Started,
     deletions: Arc<Deletions<F>>,
+    held: HeldBack,
     on_deleted: Option<OnDeleted<F::Object>>,
     decode_error_policy: Option<DecodeErrorPolicy<F::Object>>,
     /// The running reconciles and deletion handlers, and the decoding before them. `None` is the
@@ -162,6 +165,7 @@ where
         let deletions = Deletions::new();
         let mut started = Started::new(Arc::clone(&schedule), fills);
         started.ends.extend(graceful);
+        started.observed = controller.reads_own_writes.then(ObservedStores::default);
         let recorded = on_deleted.is_some().then(|| Arc::clone(&deletions));
         let recorded = MainDeletions { recorded, sharding: sharding.clone() };
         let mut main = main.start(&controller.errors, update_filter, recorded, &mut started)?;
@@ -181,6 +185,7 @@ where
         main.run(&mut started);
         started.source = None;
         let syncs = mem::take(&mut started.syncs);
+        let held = HeldBack::new(started.observed.take());
         Ok(Self {
             types,
             store: main.store,
@@ -189,6 +194,7 @@ where
             metrics: Metrics::of(config.name.as_deref()),
             started,
             deletions,
+            held,
             on_deleted,
             decode_error_policy,
             work: JoinSet::new(),
@@ -246,10 +252,17 @@ where
                         resume_panic(error);
                     }
                 }
+                Some((item, seen)) = self.held.next(), if !self.is_shut_down => {
+                    if let Err(error) = self.release(&item, seen) {
+                        return StreamStep::Failed(error.into());
+                    }
+                }
                 Some(item) = self.schedule.queue.get(), if takes => {
                     if self.has_lost_term() {
                         return StreamStep::End;
                     }
+                    let is_stored = |key: &str| self.store.get_by_key(key).is_some();
+                    let Some(item) = self.held.admit(item, is_stored) else { continue };
                     match self.find(item) {
                         Ok(Some((item, work))) if F::IS_OBJECT => {
                             let step = match Self::decoded(item, work) {
@@ -268,6 +281,24 @@ where
                 else => return StreamStep::End,
             }
         }
+    }
+
+    /// Requests the reconcile that was held back, together with the requests that have arrived
+    /// since.
+    ///
+    /// # Errors
+    /// [`RunnerError::OwnWriteNotSeen`] if a store still does not show a write. The reconcile is
+    /// then requested after the retry delay.
+    fn release(&self, item: &Item<StoreKey>, seen: Result<(), NotSeen>) -> Result<(), RunnerError> {
+        let key = item.key();
+        let Err(source) = seen else {
+            self.schedule.rename(item, key.clone());
+            return Ok(());
+        };
+        let reason = Reason::OwnWriteNotSeen;
+        self.schedule.request_after_failure(key.clone(), item.priority(), reason);
+        let object = Box::new(self.reference(key).erase());
+        Err(RunnerError::OwnWriteNotSeen { object, source: Box::new(source) })
     }
 
     /// Returns whether the term has ended. Called before a reconcile or a deletion handler
@@ -456,6 +487,7 @@ where
                 Err(error) => Outcome::Failed(object_ref, object, error),
             }
         });
+        let reconcile = noting(self.held.writes(), item.key(), reconcile);
         let reconcile =
             with_permit(permit, reconcile).map(|outcome| outcome.unwrap_or(Outcome::Lost));
         self.call(item, true, span, reconcile);

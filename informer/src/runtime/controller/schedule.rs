@@ -127,7 +127,7 @@ impl Schedule {
         }
     }
 
-    /// Queues an item again, under another key.
+    /// Queues an item again, under a key that may be another one.
     pub(super) fn rename(&self, item: &Item<StoreKey>, key: StoreKey) {
         self.queue.add_with(key, AddOptions::new().priority(item.priority()).tag(item.tag()));
     }

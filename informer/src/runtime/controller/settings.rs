@@ -111,6 +111,20 @@ where
         self
     }
 
+    /// Holds back the next reconcile of an object until the stores of this controller show what the
+    /// earlier ones wrote with an [`own_writes::client`](crate::runtime::own_writes::client) (not
+    /// in kube: controller-runtime issue 3320). The stores are those of the main objects and of the
+    /// informers of [`owns`](Self::owns), [`watches`](Self::watches) and their variants.
+    ///
+    /// A reconcile is held back for at most 10 seconds; then the controller yields
+    /// [`RunnerError::OwnWriteNotSeen`](super::RunnerError::OwnWriteNotSeen). Other objects are
+    /// reconciled in that time. [`own_writes`](crate::runtime::own_writes) has an example, and says
+    /// what is noted and what is not.
+    pub fn read_own_writes(mut self) -> Self {
+        self.reads_own_writes = true;
+        self
+    }
+
     /// Shuts down gracefully when `trigger` resolves: no further reconcile starts, the running
     /// ones continue, and the stream ends after them. With several calls, the first trigger that
     /// resolves counts.

@@ -186,9 +186,14 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     let changed = started.fills.is_some().then(Arc::<Notify>::default);
     let options = HandlerOptions::new().buffer(Buffer::HoldBack(MOST_WAITING));
     let notified = changed.clone();
+    let observed = started.observed.as_mut().map(|stores| stores.add(informer));
     let handler = move |notification| {
         let mut user_calls = FirstPanic::default();
+        let waiters = observed.as_ref().and_then(|store| store.waiters(&notification));
         deliver(notification, &schedule, &mut user_calls);
+        if let Some(waiters) = waiters {
+            waiters.notify_waiters();
+        }
         if let Some(notified) = &notified {
             notified.notify_waiters();
         }

@@ -19,6 +19,7 @@ use super::schedule::Schedule;
 use super::unsynced::Unsynced;
 use crate::KubeMeta;
 use crate::runtime::form::Form;
+use crate::runtime::own_writes::ObservedStores;
 use crate::runtime::reflector::Store;
 
 /// A function that starts the task of a user stream that requests reconciles.
@@ -67,6 +68,8 @@ pub(super) struct Started {
     /// A guard that each source of requests holds a clone of until it ends. `None` once all sources
     /// have been started.
     pub(super) source: Option<SourceGuard>,
+    /// The stores of the informers so far, if the controller waits for its own writes.
+    pub(super) observed: Option<ObservedStores>,
 }
 
 /// A guard that an informer or a user stream holds until it ends. Never used to send anything.
@@ -84,6 +87,7 @@ impl Started {
             fills,
             participation: None,
             source: Some(source),
+            observed: None,
         };
         let schedule = Arc::clone(&started.schedule);
         started.spawn(async move { schedule.run().await });

@@ -1,0 +1,176 @@
+//! The objects in the answer to a write.
+
+use deltafifo::ResourceVersion;
+use http::Method;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::target::Target;
+
+/// An object as a write left it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Written {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+    /// The version, or `None` if the answer to a deletion does not have it.
+    pub(super) version: Option<ResourceVersion>,
+    /// Whether the object was removed from the server, and not only marked for deletion.
+    pub(super) is_gone: bool,
+}
+
+/// The answer to a write of one object: the object, or a `Status`.
+#[derive(Deserialize)]
+struct Answer {
+    kind: Option<String>,
+    metadata: Option<Metadata>,
+}
+
+/// A `Status`, which answers a deletion that removed the object.
+#[derive(Deserialize)]
+struct Status {
+    details: Option<Details>,
+}
+
+#[derive(Deserialize)]
+struct Details {
+    uid: Option<String>,
+}
+
+/// The answer to the deletion of a collection.
+#[derive(Deserialize)]
+struct Collection {
+    items: Vec<Item>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    metadata: Option<Metadata>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    namespace: Option<String>,
+    name: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    deletion_timestamp: Option<IgnoredAny>,
+    deletion_grace_period_seconds: Option<i64>,
+    finalizers: Option<Vec<IgnoredAny>>,
+}
+
+impl Metadata {
+    /// Returns whether nothing delays the removal of the object.
+    fn is_unheld(&self) -> bool {
+        self.finalizers.as_ref().is_none_or(Vec::is_empty)
+            && self.deletion_grace_period_seconds.unwrap_or_default() == 0
+    }
+
+    /// Returns the object, or `None` if the metadata does not name an object and its version.
+    fn written(self, is_deletion: bool) -> Option<Written> {
+        let is_gone = (is_deletion || self.deletion_timestamp.is_some()) && self.is_unheld();
+        let version = ResourceVersion::parse(&self.resource_version.unwrap_or_default());
+        let [namespace, name, uid] =
+            [self.namespace, self.name, self.uid].map(Option::unwrap_or_default);
+        let is_complete = !name.is_empty() && !uid.is_empty() && (version.is_some() || is_gone);
+        is_complete.then_some(Written { namespace, name, uid, version, is_gone })
+    }
+}
+
+/// Returns the objects in the answer to a write of `target`. Empty if the answer is not an object,
+/// for example after an eviction.
+pub(super) fn written(method: &Method, target: &Target<'_>, body: &[u8]) -> Vec<Written> {
+    let is_deletion = method == Method::DELETE;
+    if is_deletion && target.name.is_empty() {
+        let items = serde_json::from_slice(body).map(|Collection { items }| items);
+        let items = items.unwrap_or_default().into_iter();
+        return items.filter_map(|item| item.metadata?.written(true)).collect();
+    }
+    let Ok(Answer { kind, metadata }) = serde_json::from_slice(body) else { return Vec::new() };
+    let written = if kind.as_deref() == Some("Status") {
+        let status = serde_json::from_slice::<Status>(body).ok();
+        let uid = status.and_then(|status| status.details?.uid);
+        uid.filter(|uid| is_deletion && !uid.is_empty()).map(|uid| Written {
+            namespace: target.namespace.to_owned(),
+            name: target.name.to_owned(),
+            uid,
+            version: None,
+            is_gone: true,
+        })
+    } else {
+        metadata.and_then(|metadata| metadata.written(is_deletion))
+    };
+    written.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use deltafifo::ResourceVersion;
+    use http::{Method, Uri};
+    use serde_json::{Value, json};
+
+    use super::{Target, Written, written};
+
+    fn of(method: &Method, path: &'static str, body: &Value) -> Vec<Written> {
+        let uri = Uri::from_static(path);
+        written(method, &Target::of(&uri).unwrap(), body.to_string().as_bytes())
+    }
+
+    fn pod(version: Option<&str>, is_gone: bool) -> Written {
+        Written {
+            namespace: "shop".to_owned(),
+            name: "a".to_owned(),
+            uid: "u".to_owned(),
+            version: version.and_then(ResourceVersion::parse),
+            is_gone,
+        }
+    }
+
+    const POD: &str = "/api/v1/namespaces/shop/pods/a";
+    const PODS: &str = "/api/v1/namespaces/shop/pods";
+
+    #[test]
+    fn object_in_an_answer_is_the_written_one() {
+        let mut body = json!({
+            "kind": "Pod", "details": 7, "items": "any",
+            "metadata": { "namespace": "shop", "name": "a", "uid": "u", "resourceVersion": "7" },
+        });
+        assert_eq!(of(&Method::POST, PODS, &body), [pod(Some("7"), false)]);
+        assert_eq!(of(&Method::DELETE, POD, &body), [pod(Some("7"), true)]);
+        body["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z".into();
+        assert_eq!(of(&Method::PATCH, POD, &body), [pod(Some("7"), true)], "no finalizer is left");
+        body["metadata"]["deletionGracePeriodSeconds"] = 30.into();
+        assert_eq!(of(&Method::DELETE, POD, &body), [pod(Some("7"), false)], "it still runs");
+        body["metadata"]["deletionGracePeriodSeconds"] = 0.into();
+        body["metadata"]["finalizers"] = json!(["example.com/f"]);
+        assert_eq!(of(&Method::DELETE, POD, &body), [pod(Some("7"), false)]);
+    }
+
+    #[test]
+    fn status_of_a_deletion_names_the_removed_object() {
+        let mut body = json!({
+            "kind": "Status", "metadata": {}, "status": "Success",
+            "details": { "name": "a", "kind": "pods", "uid": "u" },
+        });
+        assert_eq!(of(&Method::DELETE, POD, &body), [pod(None, true)]);
+        body["details"] = json!({ "name": "a" });
+        assert_eq!(of(&Method::DELETE, POD, &body), [], "the object is not known");
+        body["details"] = Value::Null;
+        assert_eq!(of(&Method::POST, "/api/v1/namespaces/shop/pods/a/eviction", &body), []);
+    }
+
+    #[test]
+    fn collection_of_a_deletion_has_the_removed_objects() {
+        let metadata = json!({ "namespace": "shop", "name": "a", "uid": "u" });
+        let body = json!({ "kind": "PodList", "items": [{ "metadata": metadata }, {}] });
+        assert_eq!(of(&Method::DELETE, PODS, &body), [pod(None, true)]);
+    }
+
+    #[test]
+    fn answer_without_an_object_is_not_a_write() {
+        for body in [json!(7), json!({}), json!({ "metadata": { "name": "a", "uid": "u" } })] {
+            assert_eq!(of(&Method::PUT, POD, &body), []);
+        }
+    }
+}

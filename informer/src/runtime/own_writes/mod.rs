@@ -1,0 +1,249 @@
+//! Reading your own writes: a reconcile begins only when the stores of the controller contain what
+//! the earlier reconciles of the same object wrote.
+//!
+//! A store is behind the API server by the latency of the watch. A reconciler that creates a child,
+//! and runs again before the watch has delivered it, does not find the child in the store and
+//! creates a second one (controller-runtime issues 3320 and 1622; Kubernetes KEP 5647 solves it for
+//! the built-in controllers). [`Controller::read_own_writes`] prevents this for the writes of the
+//! [`client`] of this module:
+//!
+//! ```text
+//!   reconcile of shop/a --> client.rs --> API server
+//!                            | notes object and version in the answer
+//!                            v
+//!                         notes.rs: the unseen writes of shop/a
+//!                            | asks, before the next reconcile of shop/a
+//!                            v
+//!                         stores.rs: the stores of the main, owned and watched objects
+//! ```
+//!
+//! ```
+//! use std::sync::Arc;
+//! use deltafifo_informer::runtime::{Controller, controller::Action, own_writes, watcher};
+//! use deltafifo_informer::{KubeListerWatcher, SharedInformer};
+//! use futures_util::StreamExt;
+//! use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+//! use kube::api::{Api, PostParams};
+//! use kube::{Client, Resource, ResourceExt};
+//!
+//! struct Context {
+//!     client: Client,
+//!     pods: SharedInformer<Pod>,
+//! }
+//!
+//! /// Creates a pod with a generated name, unless the map has one.
+//! async fn reconcile(map: Arc<ConfigMap>, context: Arc<Context>) -> Result<Action, kube::Error> {
+//!     let namespace = map.namespace().unwrap_or_default();
+//!     let uid = map.uid().unwrap_or_default();
+//!     let has_pod = |pod: &Arc<Pod>| pod.owner_references().iter().any(|owner| owner.uid == uid);
+//!     if !context.pods.lister().namespace(&namespace).list().iter().any(has_pod) {
+//!         let mut pod = Pod::default();
+//!         pod.metadata.generate_name = Some(format!("{}-", map.name_any()));
+//! #       pod.metadata.name = Some("generated".to_owned());
+//!         pod.metadata.owner_references = map.controller_owner_ref(&()).map(|owner| vec![owner]);
+//!         let pods = Api::<Pod>::namespaced(context.client.clone(), &namespace);
+//!         pods.create(&PostParams::default(), &pod).await?;
+//!     }
+//!     Ok(Action::await_change())
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # use deltafifo_testkit::{ApiServer, Resource as Kind};
+//! # let server = ApiServer::builder().resource(Kind::config_maps()).resource(Kind::pods()).build();
+//! # server.apply(serde_json::json!({
+//! #     "kind": "ConfigMap", "apiVersion": "v1", "metadata": { "namespace": "shop", "name": "a" },
+//! # }))?;
+//! # let client = server.client();
+//! let source = KubeListerWatcher::new::<Pod>(client.clone(), &(), None);
+//! let pods = SharedInformer::<Pod>::builder(source).build()?;
+//! # tokio::spawn({
+//! #     let pods = pods.clone();
+//! #     async move { pods.run().await }
+//! # });
+//! let context = Context { client: own_writes::client(&client), pods: pods.clone() };
+//! let mut reconciled = Controller::new(Api::<ConfigMap>::all(client), watcher::Config::default())
+//!     .owns_informer(&pods)
+//!     .read_own_writes()
+//!     .run(reconcile, |_, _, _| Action::await_change(), Arc::new(context))
+//!     .boxed();
+//! # let (first, _) = reconciled.next().await.ok_or("the controller runs")??;
+//! # let (second, _) = reconciled.next().await.ok_or("the controller runs")??;
+//! # assert_eq!((&*first.name, &*second.name), ("a", "a"));
+//! # let posts = server.requests().iter().filter(|request| request.method() == "POST").count();
+//! # assert_eq!(posts, 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What is noted
+//!
+//! A successful answer to POST, PUT, PATCH or DELETE, also of a subresource, if an informer of the
+//! controller has objects of that resource. The API version of the request does not matter. Dry
+//! runs, evictions and `proxy` are not noted, and neither are writes whose answer did not arrive.
+//! The resource of an informer over a stream, or over a lister-watcher without a
+//! [scope](crate::ListerWatcher::scope), is not known, so such an informer is not waited for.
+//!
+//! The current reconcile is that of the current task. In a task that a reconcile spawns, wrap the
+//! future with [`carry`]. In any other task, in a deletion handler, and in a controller without
+//! [`read_own_writes`](super::Controller::read_own_writes), nothing is noted.
+//!
+//! # When a write is seen
+//!
+//! A write is seen once the store of *each* informer of that resource has the object in that
+//! version or a later one, or has [applied](deltafifo::IndexReader::applied_version) the version. A
+//! deletion is seen once the store does not have that object, by uid. If the API server is restored
+//! from a backup, writes from before the restore count as seen as soon as the store has noticed it.
+//!
+//! An informer whose selectors exclude the object never contains it. The write is then seen at the
+//! next bookmark, about every minute. Use another client for such writes.
+//!
+//! # Limits
+//!
+//! A reconcile is held back for at most 10 seconds. Then the controller yields
+//! [`RunnerError::OwnWriteNotSeen`](super::controller::RunnerError::OwnWriteNotSeen) and retries
+//! with the delays of a failure. A write that is not seen within 2 minutes is logged and forgotten:
+//! then the object is reconciled although a store may be behind. Held reconciles do not count
+//! towards [`Config::concurrency`](super::Config::concurrency).
+//!
+//! Unseen writes are kept per key: about 200 bytes for each object, and one entry per informer
+//! beyond 256 objects. They are forgotten when they are seen, when they are 2 minutes old, and when
+//! the main object is deleted.
+//!
+//! [`Controller::read_own_writes`]: super::Controller::read_own_writes
+//! [`Controller`]: super::Controller
+
+mod answer;
+mod client;
+mod notes;
+mod stores;
+mod target;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::Either;
+
+pub use client::client;
+pub(crate) use notes::OwnWrites;
+pub(crate) use stores::ObservedStores;
+
+tokio::task_local! {
+    /// The reconcile that this task runs.
+    static CURRENT: Writer;
+}
+
+/// A reconcile, as the author of writes.
+#[derive(Clone)]
+struct Writer {
+    writes: Arc<OwnWrites>,
+    /// The key of the main object.
+    key: Arc<str>,
+}
+
+impl Writer {
+    fn current() -> Option<Self> {
+        CURRENT.try_with(Self::clone).ok()
+    }
+}
+
+/// The error of a wait for a write that a store does not show.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{informer} does not show the write of {object}{} after {waited:?}: the watch is delayed, or the informer's selectors exclude the object; check the informer's errors, or write such objects with another client",
+    version.as_ref().map(|version| format!(" at version {version}")).unwrap_or_default()
+)]
+#[non_exhaustive]
+pub struct NotSeen {
+    /// The title of the informer, for example `pods.v1 in shop`.
+    pub informer: String,
+    /// The key of the object that was written, or `several objects`.
+    pub object: String,
+    /// The version that was written, or `None` for a deletion without one.
+    pub version: Option<String>,
+    /// The time that the wait took.
+    pub waited: Duration,
+}
+
+/// Waits until the stores of the controller show everything that this reconcile has written with
+/// the [`client`] of this module, so that later reads of these stores are at least that fresh. Also
+/// waits for unseen writes of earlier reconciles of the same object. Returns at once where nothing
+/// is noted (see the [module](self)).
+///
+/// # Errors
+/// [`NotSeen`] after 10 seconds. The write stays noted, so the next reconcile waits for it too.
+///
+/// ```
+/// use deltafifo_informer::runtime::own_writes;
+/// # use deltafifo_informer::SharedInformer;
+/// # use k8s_openapi::api::core::v1::Pod;
+/// # use kube::api::{Api, PostParams};
+///
+/// # #[derive(Debug, thiserror::Error)]
+/// # enum Error {
+/// #     #[error(transparent)]
+/// #     Kube(#[from] kube::Error),
+/// #     #[error(transparent)]
+/// #     NotSeen(#[from] own_writes::NotSeen),
+/// # }
+/// # async fn example(
+/// #     api: Api<Pod>,
+/// #     pods: SharedInformer<Pod>,
+/// #     pod: Pod,
+/// # ) -> Result<usize, Error> {
+/// // In a reconcile, with an `Api` over `own_writes::client`:
+/// api.create(&PostParams::default(), &pod).await?;
+/// own_writes::wait().await?;
+/// let count = pods.lister().list().len(); // includes the new pod
+/// # Ok(count)
+/// # }
+/// ```
+pub async fn wait() -> Result<(), NotSeen> {
+    match Writer::current() {
+        Some(Writer { writes, key }) => writes.seen(&key).await,
+        None => Ok(()),
+    }
+}
+
+/// Returns a future that does the same as `work`, and whose writes are noted for the reconcile that
+/// calls this function. For a task that a reconcile spawns.
+///
+/// ```
+/// use deltafifo_informer::runtime::own_writes;
+/// # use k8s_openapi::api::core::v1::Pod;
+/// # use kube::api::{Api, PostParams};
+///
+/// # fn example(api: Api<Pod>, pod: Pod) {
+/// let created = tokio::spawn(own_writes::carry(async move {
+///     api.create(&PostParams::default(), &pod).await
+/// }));
+/// # drop(created);
+/// # }
+/// ```
+pub fn carry<W: Future>(work: W) -> impl Future<Output = W::Output> {
+    match Writer::current() {
+        Some(writer) => Either::Left(CURRENT.scope(writer, work)),
+        None => Either::Right(work),
+    }
+}
+
+/// Runs the reconcile of `key`. Its writes are noted if `own_writes` is given.
+pub(super) fn noting<T, W>(
+    own_writes: Option<&Arc<OwnWrites>>,
+    key: &Arc<str>,
+    work: W,
+) -> impl Future<Output = T> + Send + use<T, W>
+where
+    T: Send + 'static,
+    W: Future<Output = T> + Send + 'static,
+{
+    match own_writes {
+        // Boxed, so that the future of a controller that does not use it is as small as its work.
+        Some(own_writes) => {
+            let writer = Writer { writes: Arc::clone(own_writes), key: Arc::clone(key) };
+            Either::Left(CURRENT.scope(writer, work).boxed())
+        }
+        None => Either::Right(work),
+    }
+}

@@ -1,0 +1,250 @@
+//! Tests of notes over a store that the test fills.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafifo::{DeltaFifo, Indexer, KeyFunc, ResourceVersion};
+use futures_util::FutureExt;
+use http::Uri;
+use k8s_openapi::api::core::v1::ConfigMap;
+use tokio::time::{Instant, advance};
+
+use super::super::stores::{ObservedStores, WrittenStore};
+use super::{LONGEST_KEPT, LONGEST_WAIT, MOST_OBJECTS, OwnWrites, SWEEP_AFTER, Target, Written};
+use crate::KubeMeta;
+
+/// A queue of maps, and the unseen writes of a controller whose store it feeds.
+struct Rig {
+    fifo: DeltaFifo<ConfigMap, KubeMeta>,
+    writes: Arc<OwnWrites>,
+}
+
+fn rig() -> Rig {
+    let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
+    let fifo = DeltaFifo::over(store).track_applied(true).build();
+    let observed = WrittenStore::new("maps", "configmaps.v1", "shop", fifo.store());
+    let writes = OwnWrites::new(ObservedStores(vec![Arc::new(observed)]));
+    Rig { fifo, writes }
+}
+
+fn map(name: &str, uid: &str, version: &str) -> Arc<ConfigMap> {
+    let mut map = ConfigMap::default();
+    map.metadata.namespace = Some("shop".to_owned());
+    map.metadata.name = Some(name.to_owned());
+    map.metadata.uid = Some(uid.to_owned());
+    map.metadata.resource_version = Some(version.to_owned());
+    Arc::new(map)
+}
+
+fn changed(name: &str, version: &str) -> Written {
+    Written {
+        namespace: "shop".to_owned(),
+        name: name.to_owned(),
+        uid: name.to_owned(),
+        version: ResourceVersion::parse(version),
+        is_gone: false,
+    }
+}
+
+fn removed(name: &str) -> Written {
+    Written { version: None, is_gone: true, ..changed(name, "") }
+}
+
+impl Rig {
+    /// Stores everything that was offered.
+    fn apply(&self) {
+        while let Some(mut popped) = self.fifo.try_pop() {
+            popped.apply(|_| ()).unwrap();
+        }
+    }
+
+    fn list(&self, maps: impl IntoIterator<Item = Arc<ConfigMap>>, version: &str) {
+        self.fifo.replace(maps.into_iter().collect(), version).unwrap();
+        self.apply();
+    }
+
+    fn note(&self, key: &str, written: &Written) {
+        self.note_at(key, "/api/v1/namespaces/shop/configmaps", written);
+    }
+
+    fn note_at(&self, key: &str, path: &'static str, written: &Written) {
+        let uri = Uri::from_static(path);
+        self.writes.note(&key.into(), &Target::of(&uri).unwrap(), written);
+    }
+
+    fn are_seen(&self, key: &str) -> bool {
+        self.writes.are_seen(&key.into())
+    }
+
+    /// Returns how many keys have notes.
+    fn keys(&self) -> usize {
+        self.writes.notes.lock().by_key.len()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_is_seen_when_the_object_is_stored_in_that_version() {
+    let rig = rig();
+    rig.list([map("a", "a", "1")], "3");
+    rig.note("main", &changed("a", "5"));
+    assert!(!rig.are_seen("main"));
+    assert!(rig.are_seen("other"), "of another key");
+    rig.fifo.update(map("a", "a", "4")).unwrap();
+    rig.apply();
+    assert!(!rig.are_seen("main"), "an earlier version");
+    rig.fifo.update(map("a", "a", "5")).unwrap();
+    rig.apply();
+    assert!(rig.are_seen("main"));
+    assert_eq!(rig.keys(), 0, "a seen write is kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_is_seen_when_its_version_is_applied() {
+    let rig = rig();
+    rig.list([], "3");
+    rig.note("main", &changed("a", "5"));
+    let main = "main".into();
+    let mut wait = Box::pin(rig.writes.seen(&main));
+    assert!(wait.as_mut().now_or_never().is_none());
+    rig.fifo.bookmark("9").unwrap();
+    rig.apply();
+    let began = Instant::now();
+    assert_eq!(wait.await, Ok(()));
+    assert_eq!(began.elapsed(), Duration::ZERO, "a wait without a timer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_that_the_store_has_is_not_kept() {
+    let rig = rig();
+    rig.list([map("a", "a", "5")], "5");
+    rig.note("main", &changed("a", "5"));
+    rig.note("main", &removed("b"));
+    assert_eq!(rig.keys(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_of_other_kinds_and_namespaces_is_not_kept() {
+    let rig = rig();
+    rig.list([], "3");
+    rig.note_at("main", "/api/v1/namespaces/shop/secrets", &changed("a", "5"));
+    rig.note_at("main", "/apis/x/v1/namespaces/shop/configmaps", &changed("a", "5"));
+    let other = Written { namespace: "other".to_owned(), ..changed("a", "5") };
+    rig.note_at("main", "/api/v1/namespaces/other/configmaps", &other);
+    assert_eq!(rig.keys(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletion_is_seen_when_the_object_with_its_uid_is_not_stored() {
+    let rig = rig();
+    rig.list([map("a", "a", "1"), map("b", "b", "2")], "3");
+    rig.note("main", &removed("a"));
+    assert!(!rig.are_seen("main"));
+    rig.fifo.update(map("a", "of another a", "6")).unwrap();
+    rig.apply();
+    assert!(rig.are_seen("main"), "another object of that name");
+    let with_version = Written { is_gone: true, ..changed("b", "2") };
+    rig.note("main", &with_version);
+    assert!(!rig.are_seen("main"), "the version before the deletion is stored");
+    rig.fifo.delete(map("b", "b", "7")).unwrap();
+    rig.apply();
+    assert!(rig.are_seen("main"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletion_of_an_object_that_is_not_stored_yet_is_not_seen() {
+    let rig = rig();
+    rig.list([], "3");
+    rig.note("main", &changed("a", "5"));
+    rig.note("main", &removed("a"));
+    assert!(!rig.are_seen("main"), "the creation is still to come");
+    rig.fifo.add(map("a", "a", "5")).unwrap();
+    rig.apply();
+    assert!(!rig.are_seen("main"), "the deletion is still to come");
+    rig.fifo.delete(map("a", "a", "6")).unwrap();
+    rig.apply();
+    assert!(rig.are_seen("main"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_of_an_object_that_was_deleted_since_is_seen() {
+    let rig = rig();
+    rig.list([map("a", "a", "1")], "3");
+    rig.note("main", &changed("a", "5"));
+    rig.fifo.delete(map("a", "a", "6")).unwrap();
+    rig.apply();
+    assert!(rig.are_seen("main"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn restore_of_the_server_ends_waits_for_former_versions() {
+    let rig = rig();
+    rig.list([map("a", "a", "90")], "100");
+    rig.note("held", &changed("a", "120"));
+    rig.note("idle", &changed("b", "121"));
+    let held = "held".into();
+    let mut wait = Box::pin(rig.writes.seen(&held));
+    assert!(wait.as_mut().now_or_never().is_none());
+    rig.list([map("a", "a", "20")], "30");
+    assert_eq!(wait.now_or_never(), Some(Ok(())));
+    assert!(rig.are_seen("idle"));
+    rig.note("new", &changed("a", "31"));
+    assert!(!rig.are_seen("new"), "a version after the restore");
+}
+
+#[tokio::test(start_paused = true)]
+async fn unseen_write_ends_a_wait_and_is_forgotten_later() {
+    let rig = rig();
+    rig.list([], "3");
+    rig.note("main", &changed("a", "5"));
+    let error = rig.writes.seen(&"main".into()).await.unwrap_err();
+    assert_eq!(error.waited, LONGEST_WAIT);
+    let text = error.to_string();
+    assert!(text.starts_with("maps does not show the write of shop/a at version 5"), "{text}");
+    assert!(!rig.are_seen("main"), "the note is kept");
+    advance(LONGEST_KEPT).await;
+    assert!(rig.are_seen("main"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn most_objects_of_a_key_are_noted_as_one_version() {
+    let rig = rig();
+    rig.list([], "3");
+    for number in 10..10 + 2 * MOST_OBJECTS {
+        rig.note("main", &changed(&format!("a{number}"), &number.to_string()));
+    }
+    let count = rig.writes.notes.lock().by_key["main"].len();
+    assert_eq!(count, MOST_OBJECTS + 1);
+    let last = 10 + 2 * MOST_OBJECTS - 1;
+    rig.fifo.bookmark(&(last - 1).to_string()).unwrap();
+    rig.apply();
+    assert!(!rig.are_seen("main"));
+    rig.fifo.bookmark(&last.to_string()).unwrap();
+    rig.apply();
+    assert!(rig.are_seen("main"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn seen_writes_of_keys_without_a_reconcile_are_freed() {
+    let rig = rig();
+    rig.list([], "3");
+    for number in 0..10 * SWEEP_AFTER {
+        let name = format!("a{number}");
+        rig.note(&name, &changed(&name, "5"));
+        rig.fifo.add(map(&name, &name, "5")).unwrap();
+        rig.apply();
+    }
+    assert!(rig.keys() <= SWEEP_AFTER, "{} keys", rig.keys());
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_in_a_spawned_task_is_noted_if_it_is_carried() {
+    let rig = rig();
+    let key = "main".into();
+    let is_carried = super::super::noting(Some(&rig.writes), &key, async {
+        let current = || super::super::Writer::current().is_some();
+        let plain = tokio::spawn(async move { current() }).await.unwrap();
+        let carried = tokio::spawn(super::super::carry(async move { current() })).await.unwrap();
+        (plain, carried)
+    });
+    assert_eq!(is_carried.await, (false, true));
+}

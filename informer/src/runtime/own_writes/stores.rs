@@ -1,0 +1,198 @@
+//! The stores that show what a controller wrote.
+
+use std::collections::HashMap;
+use std::future::pending;
+use std::pin::pin;
+use std::sync::Arc;
+
+use deltafifo::locks::Mutex;
+use deltafifo::{IndexReader, Meta, ResourceVersion, WaitError};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, FusedFuture};
+use tokio::sync::Notify;
+
+use super::notes::Note;
+use super::target::Target;
+use crate::shared_informer::{Notification, SharedInformer};
+
+/// The stores of a controller that is starting.
+#[derive(Default)]
+pub(crate) struct ObservedStores(pub(super) Vec<Arc<dyn ObservedStore>>);
+
+impl ObservedStores {
+    /// Adds the store of an informer. The caller must wake the [waiters](WrittenStore::waiters) of
+    /// each notification.
+    pub(crate) fn add<K: Send + Sync + 'static, M: Meta<K>>(
+        &mut self,
+        informer: &SharedInformer<K, M>,
+    ) -> Arc<WrittenStore<K, M>> {
+        let (resource, namespace) = informer.scope();
+        let store = WrittenStore::new(&informer.title(), resource, namespace, informer.store());
+        let store = Arc::new(store);
+        self.0.push(Arc::clone(&store) as _);
+        store
+    }
+}
+
+/// A store, without the type of its objects.
+pub(super) trait ObservedStore: Send + Sync {
+    fn title(&self) -> &str;
+
+    /// Returns whether the store may have objects of this resource and namespace.
+    fn observes(&self, target: &Target<'_>) -> bool;
+
+    /// Returns the number of restores of the API server that the store has noticed.
+    fn history(&self) -> u64;
+
+    /// Returns whether the store shows the write. Records in the note whether the object is stored.
+    fn shows(&self, note: &mut Note) -> bool;
+
+    /// Waits until the store shows the write, or can never show it because the informer has stopped
+    /// or the API server was restored.
+    fn wait(self: Arc<Self>, note: Note) -> BoxFuture<'static, ()>;
+}
+
+/// The store of an informer, and the waits for changes of its objects.
+pub(crate) struct WrittenStore<K, M> {
+    /// The title of the informer.
+    title: String,
+    /// The resource, for example `deployments.v1.apps`.
+    resource: String,
+    /// The namespace; empty for all. An informer of several namespaces has a text with spaces.
+    namespace: String,
+    store: IndexReader<K, M>,
+    /// The objects that are waited for, by key.
+    waiting: Mutex<HashMap<Arc<str>, Arc<Notify>>>,
+}
+
+impl<K: Send + Sync + 'static, M: Meta<K>> WrittenStore<K, M> {
+    pub(super) fn new(
+        title: &str,
+        resource: &str,
+        namespace: &str,
+        store: IndexReader<K, M>,
+    ) -> Self {
+        let [title, resource, namespace] = [title, resource, namespace].map(str::to_owned);
+        Self { title, resource, namespace, store, waiting: Mutex::default() }
+    }
+
+    /// Returns the waiters for the object of a notification. The caller wakes them after it has
+    /// handled the notification, so that a reconcile which they hold back is merged with the one
+    /// that the notification requests.
+    pub(crate) fn waiters(&self, notification: &Notification<K>) -> Option<Arc<Notify>> {
+        let object = match notification {
+            Notification::Added { new, .. } | Notification::Updated { new, .. } => new,
+            Notification::Deleted { old, .. } => old,
+            _ => return None,
+        };
+        if self.waiting.lock().is_empty() {
+            return None;
+        }
+        let key = self.store.keys().key(&**object).ok()?;
+        self.waiting.lock().get(&*key).cloned()
+    }
+}
+
+impl<K: Send + Sync + 'static, M: Meta<K>> ObservedStore for WrittenStore<K, M> {
+    fn title(&self) -> &str {
+        &self.title
+    }
+
+    fn observes(&self, target: &Target<'_>) -> bool {
+        // No namespace has a space in its name.
+        let is_one = !self.namespace.is_empty() && !self.namespace.contains(' ');
+        target.is_of(&self.resource) && (!is_one || self.namespace == target.namespace)
+    }
+
+    fn history(&self) -> u64 {
+        self.store.history()
+    }
+
+    fn shows(&self, note: &mut Note) -> bool {
+        if self.store.history() != note.history {
+            return true;
+        }
+        let parse = |version: Option<&str>| version.and_then(ResourceVersion::parse);
+        let has = |version: Option<ResourceVersion>| {
+            note.version.as_ref().is_some_and(|least| version.as_ref() >= Some(least))
+        };
+        let is_applied = has(parse(self.store.applied_version().as_deref()));
+        if is_applied && !note.is_gone {
+            return true;
+        }
+        // An object is not found by `namespace/name` in a store with other keys.
+        let has_keys = self.store.keys().is_meta_namespace();
+        let stored = has_keys.then(|| self.store.get_by_key(&note.object)).flatten();
+        let meta = self.store.keys().meta();
+        let (is_same, is_reached) = match &stored {
+            Some(object) => (
+                meta.written_uid(object).is_some_and(|uid| *uid == *note.uid),
+                has(parse(meta.version(object))),
+            ),
+            None => (false, false),
+        };
+        note.was_stored |= is_same;
+        if !note.is_gone {
+            // An object that was stored and is not has been deleted since.
+            return is_reached || stored.is_none() && note.was_stored;
+        }
+        // An object that is not stored may be one that the watch has not delivered yet.
+        let was_delivered = is_reached || is_applied || note.was_stored || note.version.is_none();
+        !is_same && was_delivered
+    }
+
+    fn wait(self: Arc<Self>, mut note: Note) -> BoxFuture<'static, ()> {
+        async move {
+            let waiting = Waiting::of(&self, &note.object);
+            let version = note.version.as_ref().map(ToString::to_string);
+            let applied = async {
+                match &version {
+                    Some(version) => self.store.wait_for_resource_version_async(version).await,
+                    None => pending().await,
+                }
+            };
+            let mut applied = pin!(applied.fuse());
+            loop {
+                let mut changed = pin!(waiting.changed.notified());
+                // Changes from here on are noticed.
+                changed.as_mut().enable();
+                if self.shows(&mut note) {
+                    return;
+                }
+                tokio::select! {
+                    () = changed => {}
+                    applied = &mut applied, if !applied.is_terminated() => match applied {
+                        // The store does not track versions, or now shows what it can.
+                        Ok(()) | Err(WaitError::Version(_)) => {}
+                        Err(_) => return,
+                    },
+                }
+            }
+        }
+        .boxed()
+    }
+}
+
+/// A wait for a change of an object.
+struct Waiting<'a, K, M> {
+    store: &'a WrittenStore<K, M>,
+    key: Arc<str>,
+    changed: Arc<Notify>,
+}
+
+impl<'a, K, M> Waiting<'a, K, M> {
+    fn of(store: &'a WrittenStore<K, M>, key: &Arc<str>) -> Self {
+        let changed = Arc::clone(store.waiting.lock().entry(Arc::clone(key)).or_default());
+        Self { store, key: Arc::clone(key), changed }
+    }
+}
+
+impl<K, M> Drop for Waiting<'_, K, M> {
+    fn drop(&mut self) {
+        let mut waiting = self.store.waiting.lock();
+        // The map and this wait hold it, and perhaps other waits.
+        if Arc::strong_count(&self.changed) == 2 {
+            waiting.remove(&self.key);
+        }
+    }
+}

@@ -62,7 +62,7 @@ pub(crate) fn fenced<G: Send + 'static>(
             }
             let guard = begin().ok_or(LeaseLost)?;
             let checked = hold.clone();
-            let sent = tokio::spawn(async move {
+            let sent = async move {
                 let _guard = guard;
                 // kube's client repeats a request that the server refuses with 429, 503 or 504 for
                 // minutes, beyond the deadline. It cannot copy the body of a response, so it sends
@@ -79,7 +79,11 @@ pub(crate) fn fenced<G: Send + 'static>(
                     // the error of a `FencedBody`, which the client has wrapped.
                     if checked.is_held() { error.into() } else { LeaseLost.into() }
                 })
-            });
+            };
+            // `client` may be one that notes the writes of a reconcile.
+            #[cfg(feature = "runtime")]
+            let sent = crate::runtime::own_writes::carry(sent);
+            let sent = tokio::spawn(sent);
             tokio::select! {
                 biased;
                 answer = sent => answer?,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo_informer::leader_election::{self, ElectionError, LeaderElectorBuilder, Term};
-use deltafifo_informer::runtime::{Controller, controller::Action};
+use deltafifo_informer::runtime::{Controller, controller::Action, own_writes};
 use deltafifo_informer::{KubeListerWatcher, SharedInformer};
 use deltafifo_testkit::{ApiServer, Fault, Request, Resource, Verb, status};
 use futures_util::{StreamExt, poll};
@@ -440,4 +440,47 @@ async fn work_that_outlives_its_elector_fails_the_check() {
     assert!(failed.to_string().contains("has expired 1"), "{failed}");
     drop(term);
     assert_eq!(elector.check(Duration::ZERO), Ok(()));
+}
+
+/// Returns whether a reconcile waits for its write with a client of a term. The client of
+/// `own_writes` is below or above the client of the term.
+async fn waits_for_a_write(is_below: bool) -> bool {
+    let server = server();
+    server.apply(map("a")).unwrap();
+    let maps = running_maps(&server);
+    let noting = own_writes::client(&server.client());
+    let elector = if is_below { builder_of(noting, "a") } else { builder(&server, "a") };
+    let mut leader = Replica::start_with(elector, false);
+    let term = leader.term().await;
+    let client = if is_below { term.client() } else { own_writes::client(&term.client()) };
+    maps.wait_for_sync().await.unwrap();
+    let reads_maps =
+        |request: &Request| request.plural() == Some("configmaps") && request.method() == "GET";
+    server.fault(Fault::refused().when(reads_maps).times(usize::MAX));
+    server.end_watches();
+    let (sender, mut waits) = mpsc::unbounded_channel();
+    let reconcile = move |_: Arc<ConfigMap>, _: Arc<()>| {
+        let maps = Api::<ConfigMap>::namespaced(client.clone(), "shop");
+        let sender = sender.clone();
+        async move {
+            maps.create(&PostParams::default(), &typed("b")).await.unwrap();
+            let _ = sender.send(own_writes::wait().await.is_err());
+            Ok::<_, Infallible>(Action::await_change())
+        }
+    };
+    let controller = Controller::from_informer(&maps)
+        .while_leading(&term)
+        .read_own_writes()
+        .run(reconcile, |_, _, _| Action::await_change(), Arc::new(()))
+        .for_each(|_| async {});
+    let controller = tokio::spawn(controller);
+    let waits = timeout(HOUR, waits.recv()).await.unwrap().unwrap();
+    controller.abort();
+    waits
+}
+
+#[tokio::test(start_paused = true)]
+async fn own_writes_are_noted_below_and_above_the_client_of_a_term() {
+    assert!(waits_for_a_write(true).await);
+    assert!(waits_for_a_write(false).await);
 }

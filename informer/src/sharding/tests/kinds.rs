@@ -211,8 +211,9 @@ async fn objects_of_shards_that_have_moved_are_reconciled_before_those_of_a_resy
     sleep(30 * SECOND).await;
     let order = std::mem::take(&mut *order.lock());
     assert_eq!(order.iter().copied().collect::<ShardSet>().len(), 16);
-    // The first one was running. After seven others, the oldest request is next in any case.
+    // The first one was running. One of eight is the oldest request in any case; the first one may
+    // have been that.
     let moved = order[1..].iter().take_while(|shard| !kept.contains(**shard)).count();
-    assert_eq!(moved, 7, "{kept:?}: {order:?}");
+    assert!(moved >= 7, "{kept:?}: {order:?}");
     controller.abort();
 }

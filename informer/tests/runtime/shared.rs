@@ -163,7 +163,7 @@ async fn informer_that_is_not_run_is_reported_until_it_runs() {
     let began = Instant::now();
     let mut polled = poll_idle(Controller::from_informer(&maps).owns_informer(&pods));
     let report = |informers: &str| {
-        format!("nothing is reconciled until these informers have their first list: {informers}")
+        format!("nothing is reconciled until these have their first list: {informers}")
     };
     let not_run = |informer: &str| {
         format!("{informer} (it is not running: call its `run`, or `start` of its factory)")

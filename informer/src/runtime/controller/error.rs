@@ -99,7 +99,7 @@ pub enum RunnerError {
     /// received its first list, so nothing can be reconciled (kube: `Readiness(WriterDropped)`).
     /// The stream ends with this error.
     #[error(
-        "writer of the store of {resource} was dropped before its first list, so nothing is reconciled: poll the stream that the writer reflects for as long as the controller runs"
+        "writer of the store of {resource} was dropped before its first list, so nothing is reconciled: poll the stream that fills the store for as long as the controller runs"
     )]
     WriterDropped {
         /// The resource of the main objects, for example `configmaps.v1`.
@@ -115,7 +115,7 @@ pub enum RunnerError {
     /// when it names other informers than before. The informers that the controller owns are not
     /// included: their errors are yielded as [`QueueError`](Error::QueueError).
     #[error(
-        "{} until these informers have their first list: {}",
+        "{} until these have their first list: {}",
         if *blocks_reconciles { "nothing is reconciled" } else { "objects are missing and trigger no reconciles" },
         informers.join(", ")
     )]
@@ -141,7 +141,9 @@ pub enum RunnerError {
     /// [`read_own_writes`](super::Controller::read_own_writes)), so the next reconcile of the
     /// object did not begin. It is tried again with the delays of [`Panicked`](Self::Panicked), and
     /// begins in any case once the write is 2 minutes old.
-    #[error("{object} was not reconciled, because it would not find what its last reconcile wrote")]
+    #[error(
+        "{object} was not reconciled, because a store does not show yet what an earlier reconcile wrote; it is retried later"
+    )]
     OwnWriteNotSeen {
         /// The object that was to be reconciled.
         object: Box<ObjectRef<DynamicObject>>,

@@ -49,7 +49,9 @@ impl fmt::Display for SharedSource {
         let what_to_do = match (self.progress)() {
             Progress::NotRun => "it is not running: call its `run`, or `start` of its factory",
             Progress::Runs => "it runs: check the errors that it reports",
-            Progress::NotFilled => "poll the stream that its writer reflects, and check its errors",
+            Progress::NotFilled => {
+                "poll the stream that fills it, and check the errors of that stream"
+            }
         };
         write!(f, "{} ({what_to_do})", self.title)
     }

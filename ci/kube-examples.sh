@@ -11,14 +11,15 @@
 #
 # Proves that names and signatures agree. The behaviour is tested by `cargo test --test imports`. A
 # file that needs a crate that is not listed below compiles with neither, and does not count. Fails
-# if fewer than 17 of 19 that compile with kube's runtime compile with ours, and if none does.
+# if less than 17/19 of the files that compile with kube's runtime compile with ours, or if none
+# compiles with kube's.
 set -euo pipefail
 shopt -s inherit_errexit
 programs=$PWD
 cd "$(dirname "$0")/.."
 
 scratch=target/kube-examples
-# The compiled dependencies and the lock file are kept.
+# The script keeps the compiled dependencies and the lock file for the next run.
 rm -rf "$scratch"/{src,kube,ours,theirs}
 mkdir -p "$scratch/src"
 
@@ -85,7 +86,7 @@ tracing-subscriber = "0.3"
 else
   for file in informer/tests/runtime/examples/programs/*.rs; do
     name=$(basename "$file" .rs)
-    # The only file that is not a program: it has a type of several.
+    # Not a program: it has a type that several programs use.
     if [[ $name != bed ]]; then program include "$file" "$name"; fi
   done
   dependencies=''

@@ -32,7 +32,7 @@
 //! | `production.md` | rights, errors, reconcilers, back pressure, probes, logs, tests, limits |
 //! | `namespaces.md` | accounts that may list some namespaces only |
 //! | `memory.md`, `compact.md` | the memory of objects, and how to store them compressed |
-//! | `leader-election.md`, `many-replicas.md` | one of several replicas, or all of them, at work |
+//! | `leader-election.md`, `many-replicas.md` | replicas of which one works, and replicas that share the objects |
 //! | `metrics.md` | what to watch, and a dashboard |
 //!
 //! # Versions

@@ -78,14 +78,15 @@
 //! Each resource has one API version. All requests are authorised. The only controllers are those
 //! of [`Builder::controllers`]. A deleted definition of a custom resource leaves the resource.
 //!
-//! Apply and strategic merge patches use rules, and no schema. In built-in kinds, the lists merge
-//! by keys that do so in pods, services and conditions (containers, ports, `env`, volumes and
-//! their mounts, and others), and selectors and some references are replaced as a whole. In every
-//! kind, `ownerReferences` merge by uid and `finalizers` as a set. Other lists are replaced as a
-//! whole, in a custom resource all that [`list_keys`](Resource::list_keys) or its definition do not
-//! declare. A configuration must be JSON, not YAML. In `managedFields` of updates, some marks of
-//! whole maps (`.`) differ from the real server's. A write to `status` changes nothing but the
-//! status, although the real server lets some kinds change labels there.
+//! Apply and strategic merge patches use rules, and no schema. In built-in kinds, lists merge by
+//! keys as they do in pods, services and conditions (containers, ports, `env`, volumes and their
+//! mounts, and others). Selectors and some references are replaced as a whole. In every kind,
+//! `ownerReferences` merge by uid and `finalizers` as a set. All other lists are replaced as a
+//! whole. In a custom resource, any other list merges by keys only if
+//! [`list_keys`](Resource::list_keys) or its definition declares them. A configuration must be
+//! JSON, not YAML. In `managedFields` of updates, some marks of whole maps (`.`) differ from the
+//! real server's. A write to `status` changes nothing but the status, although the real server lets
+//! some kinds change labels there.
 //!
 //! The real server has a cache of recent changes and etcd behind it. This server has one log for
 //! both: if a version is too old for a watch, it is also too old for an exact list and a page

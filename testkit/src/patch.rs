@@ -121,9 +121,9 @@ fn strategic(value: &mut Value, patch: &Value, at: &Place<'_>) {
     }
 }
 
-/// Merges a list of a strategic merge patch. An element of the patch changes the element with an
-/// equal value of the first key, or is a new one. `order` has the elements in the order that the
-/// patch asks for.
+/// Merges a list of a strategic merge patch. An element of the patch merges into the live element
+/// with the same merge key, or is added. In a set, the key is the element itself. `order` is the
+/// order that the patch requests.
 fn strategic_list(value: &mut Value, patch: &[Value], order: &[Value], at: &Place<'_>) {
     let live = match value {
         Value::Array(live) => std::mem::take(live),

@@ -122,7 +122,8 @@ pub(crate) struct Requests {
     pub(crate) object_writes: usize,
     /// Gets, lists and watches.
     pub(crate) reads: usize,
-    /// Lists of objects, but those of one object, which show that an informer may list.
+    /// Lists of objects, without those of one object, by which an informer checks its right to
+    /// list.
     pub(crate) lists: usize,
     /// The pages of these lists.
     pub(crate) pages: usize,

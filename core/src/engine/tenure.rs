@@ -103,9 +103,10 @@ impl Deadline {
             self.wall.store(to.wall, Ordering::Relaxed);
             return;
         });
-        // The wall clock first: with an earlier deadline by the monotonic clock and a later one by
-        // the wall clock, a thread is as strict as with both of the later one. With the reverse,
-        // work would continue past both deadlines if the wall clock was set back between them.
+        // The wall clock first: a thread that reads between the two stores has the old monotonic
+        // deadline and the new wall one, so it stops no later than at the new deadline. In the
+        // reverse order it would have the old wall deadline; if that clock was set back, work would
+        // continue past both deadlines.
         self.wall.store(to.wall, Ordering::Relaxed);
         // Release: pairs with the Acquire of `is_ahead`.
         let order = Ordering::Release;
@@ -129,9 +130,9 @@ impl Deadline {
         // Acquire: pairs with the Release of `extend`. A deadline by the wall clock that is as new
         // is visible.
         let monotonic = self.monotonic.load(Ordering::Acquire);
-        // Relaxed: ordered by the load before, so it is as new as `monotonic`, or newer. With a
-        // newer one, the older deadline by the monotonic clock still ends the tenure. An older one
-        // would do harm: it is the later one if the wall clock was set back.
+        // Relaxed: ordered by the load before, so it is at least as new as `monotonic`. If it is
+        // newer, the older monotonic deadline still ends the tenure. An older one would do harm:
+        // after the wall clock was set back, it is later than the new one.
         let wall = self.wall.load(Ordering::Relaxed);
         let now = now();
         if now.monotonic >= monotonic || now.wall >= wall {

@@ -75,7 +75,8 @@ pub(crate) struct Hold(Arc<Shared>);
 struct Shared {
     /// Announces every change of `deadline`.
     span: watch::Receiver<Span>,
-    /// The deadline as `span` has it, or an ended one, for checks without a lock.
+    /// A copy of the deadline in `span`, for checks without a lock. It has passed once the hold has
+    /// ended.
     deadline: Arc<Deadline>,
     clock: Clock,
     /// The longest time between two checks of the wall clock. No timer follows that clock, so a
@@ -146,7 +147,8 @@ impl Hold {
     pub(crate) fn begin(&self) -> Option<WorkGuard> {
         // Counted first: the owner ends the hold before it checks whether work is in flight.
         let guard = self.0.work.begin();
-        // The lock of the channel orders the two. A check without it might see neither.
+        // Read under the channel's lock: either the owner sees this guard, or this read sees that
+        // the hold has ended. Without the lock, both could miss the other.
         let has_ended = self.0.span.borrow().has_ended;
         (!has_ended && self.is_held()).then_some(guard)
     }

@@ -21,9 +21,10 @@ use super::body::next_bytes;
 /// The time that a reader sleeps when it has caught up. A fast server fills the socket's buffer in
 /// this time.
 const PAUSE: Duration = Duration::from_millis(2);
-/// The longest wait for a chunk after which the reader has not caught up: the thread that passes it
-/// on was only a moment late. A chunk that the first poll returns was not waited for, however long
-/// that poll took: a body may be produced, decrypted or decompressed in it.
+/// The longest wait for a chunk that is not counted as a wait: the chunk had arrived, and the
+/// thread that passes it on was only a moment late. A chunk that the first poll returns was not
+/// waited for, however long that poll took: a body may be produced, decrypted or decompressed in
+/// it.
 const READY_WITHIN: Duration = Duration::from_micros(50);
 /// The least number of bytes that must follow a pause without another wait. With fewer, pausing is
 /// suspended: the reader waits for another thread, or the server is slow. So a list that arrives

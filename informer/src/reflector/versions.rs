@@ -33,7 +33,8 @@ struct Parts {
     /// The version of the last one, which may be newer than that of the last list, event or
     /// bookmark.
     version: Option<String>,
-    /// Whether the next one must be one page, because a page of the last one came too late.
+    /// Whether the next one must be one page, because the token of a page of an earlier attempt had
+    /// expired.
     #[cfg(feature = "leader-election")]
     is_whole: bool,
 }

@@ -71,9 +71,10 @@ pub trait WatchStreamExt: Stream {
     /// stream last had the object.
     ///
     /// Differences from kube: the start of a deletion and changes of finalizers are never hidden,
-    /// because a [`finalizer`](super::finalizer()) waits for both, and nor is a property that was
-    /// removed and set again. As in kube, an object that was made again is not hidden, because its
-    /// uid is another one, but a deletion by [`touched_objects`](Self::touched_objects) may be: use
+    /// because a [`finalizer`](super::finalizer()) waits for both. Nor is an object hidden whose
+    /// property was removed and set again. As in kube, an object that was made again is not hidden,
+    /// because its uid is another one, but a deletion by
+    /// [`touched_objects`](Self::touched_objects) may be: use
     /// [`predicates::resource_version`](super::predicates::resource_version), or an
     /// [informer](crate::SharedInformer::for_stream), which hides no deletion.
     fn predicate_filter<K, P, M>(

@@ -31,7 +31,8 @@ use crate::lease::{Clocks, Failing};
 /// one member at a time release them within milliseconds of each other, unless work continues.
 const GATHERS_FOR: Duration = Duration::from_millis(100);
 
-/// The number of members for which groups are made. Each member receives every write of all others.
+/// The number of members up to which a group works well. Each member receives every write of all
+/// others.
 const MAX_MEMBERS: usize = 50;
 
 /// The request to stop a group.
@@ -381,8 +382,8 @@ impl<'g> Member<'g> {
     /// are expected. Returns the time of the monotonic clock until which it waits for these.
     ///
     /// One list serves all shards that were claimed before it. A shard that is claimed during a
-    /// list needs another one, so it waits for about two. Therefore the wait for it may take as
-    /// long as a list. It ends if a shard does not come: work of its owner may continue for long.
+    /// list waits for its end, and then for another one. So this wait may take as long as a list,
+    /// but no longer, because work of an owner may continue for long.
     fn begin_fill(&mut self) -> Option<Duration> {
         if self.fill.is_some() || self.unfilled.is_empty() {
             return None;

@@ -217,7 +217,8 @@ impl Gate {
 }
 
 impl Drop for Inner {
-    /// Ends the holds. Each has a handle of the gate that has it, so it would never be freed.
+    /// Drops the holds. A hold has a handle of its gate, and the gate has the hold, so neither
+    /// would ever be freed.
     fn drop(&mut self) {
         for gate in &self.shards {
             let held = gate.held.write().take();

@@ -103,7 +103,7 @@ impl Permit {
         let tenure = Arc::clone(self.tenure());
         // The scope drops `work` before it drops the permit.
         let mut work = pin!(CURRENT.scope(self, work));
-        // Begins when it is polled.
+        // An async block, so that `ended` is called only when it is polled.
         let mut lost = pin!(async { tenure.hold.clone().ended().await });
         let mut is_first = true;
         poll_fn(|context| {

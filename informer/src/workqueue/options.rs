@@ -18,7 +18,7 @@ pub struct AddOptions {
     pub(super) priority: i32,
     pub(super) after: Option<Duration>,
     pub(super) rate_limited: bool,
-    /// A byte of the caller's, which the item has.
+    /// A byte that the caller chooses, and that the item carries.
     pub(super) tag: u8,
 }
 
@@ -41,9 +41,9 @@ impl AddOptions {
         self
     }
 
-    /// Sets a byte that the item of the processing has. Of several adds, the item has the byte of
-    /// the one that decides when the key is taken: the first, unless a later one ends or shortens
-    /// its wait, or raises its priority.
+    /// Sets a byte that the taken item carries. If several adds were merged, it is the byte of the
+    /// add that decides when the key is taken: the first, unless a later one ends or shortens its
+    /// wait, or raises its priority.
     #[cfg(feature = "runtime")]
     pub(crate) fn tag(mut self, tag: u8) -> Self {
         self.tag = tag;

@@ -2,9 +2,10 @@
 //! change.
 //!
 //! ```text
-//!   informers: source.rs --> mapping to keys: relations.rs, owned.rs --\
+//!   main objects: main_objects.rs, by source.rs or streams.rs ---------\
+//!   other informers: source.rs --> mapping: relations.rs, owned.rs ----+
 //!   user streams: relations.rs, streams.rs, shared_streams.rs ---------+--> schedule.rs --> run.rs
-//!   Action: requeue, error policy: run.rs -----------------------------/    debounce.rs
+//!   Action: requeue, error policy: run.rs -----------------------------/    debounce.rs     held.rs
 //! ```
 //!
 //! # As in kube
@@ -54,9 +55,9 @@
 //! updated`, `related object updated`, `reconciler requested retry`, `error policy requested
 //! retry`, `bulk reconcile requested`, `unknown` for [`reconcile_on`](Controller::reconcile_on)),
 //! without the reference of the related object, or `retry after a panic`, `retry after a failed
-//! decoding` or `shard assigned`. If several requests are merged into one reconcile, the reason is
-//! that of the request that decides when the object is reconciled: the first, unless a later one
-//! ends or shortens the wait or has a higher priority.
+//! decoding`, `retry after a wait for an own write` or `shard assigned`. If several requests are
+//! merged into one reconcile, the reason is that of the request that decides when the object is
+//! reconciled: the first, unless a later one ends or shortens the wait or has a higher priority.
 
 mod action;
 #[cfg(feature = "compact")]

@@ -229,7 +229,7 @@ where
     }
 }
 
-/// Returns a function that calls `objects` for each state in a notification: of an update both.
+/// Returns a function that calls `objects` for each state in a notification: for an update, both.
 fn delivery<O>(
     objects: impl Fn(&Arc<O>, &mut dyn FnMut(StoreKey)) + Send + 'static,
 ) -> impl FnMut(Notification<O>, &Schedule, &mut FirstPanic) + Send + 'static {
@@ -253,8 +253,8 @@ struct Shared<K> {
 impl<K: Resource + Send + Sync + 'static> Shared<K> {
     /// Takes the changes out of a [`ReflectHandle`]. Any other stream has only states.
     fn of<S: Stream<Item = Arc<K>> + Send + 'static>(states: S) -> Self {
-        // The type of the stream is only known if it is looked at through `Any`, from which a value
-        // can be taken if it is in an `Option`.
+        // `S` is generic, so a handle is found by a downcast through `Any`. The `Option` allows it
+        // to be moved out.
         let mut states = Some(states);
         let handle = (&mut states as &mut dyn Any).downcast_mut::<Option<ReflectHandle<K>>>();
         if let Some(handle) = handle.and_then(Option::take) {

@@ -252,8 +252,9 @@ pub(super) struct OwnedInformer<K: Send + Sync + 'static, M: Meta<K> = KubeMeta>
     first_list: Arc<FirstList>,
 }
 
-/// The part of an informer's first list in a controller, for the errors before that list. Each flag
-/// is used on its own and orders no other memory, so relaxed accesses are enough.
+/// The state of an informer's first list in a controller. It decides which errors are yielded and
+/// logged before that list. Each flag is used on its own and orders no other memory, so relaxed
+/// accesses are enough.
 #[derive(Default)]
 struct FirstList {
     /// Whether reconciles wait for the list.

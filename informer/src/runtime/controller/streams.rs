@@ -57,8 +57,8 @@ where
     /// stream](crate::SharedInformer::for_stream):
     ///
     /// * notices every deletion, including those that only a list shows, for
-    ///   [`on_deleted`](Self::on_deleted). A stream of objects has none that it could tell from a
-    ///   change, so the handler is never called for it.
+    ///   [`on_deleted`](Self::on_deleted). A stream of objects cannot mark an object as deleted, so
+    ///   the handler is never called for it.
     /// * compares two states for [`when`](Self::when), which has no effect here. The
     ///   [`predicate_filter`](crate::runtime::WatchStreamExt::predicate_filter) of a stream sees
     ///   only the new state.

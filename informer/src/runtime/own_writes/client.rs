@@ -26,7 +26,8 @@ pub fn client(client: &Client) -> Client {
     let sender = client.clone();
     let service = tower::service_fn(move |request: Request<Body>| {
         let client = sender.clone();
-        // The task of the reconcile polls this future. A task of the client calls the function.
+        // The current reconcile is read in this future, which its task polls. The closure itself
+        // is called in a task of the client.
         async move {
             let writing = Writing::of(&request);
             let response = client.send(request).await.map_err(BoxError::from)?;

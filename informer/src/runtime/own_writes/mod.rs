@@ -11,7 +11,7 @@
 //!   reconcile of shop/a --> client.rs --> API server
 //!                            | notes object and version in the answer
 //!                            v
-//!                         notes.rs: the unseen writes of shop/a
+//!                         notes/: the unseen writes of shop/a
 //!                            | asks, before the next reconcile of shop/a
 //!                            v
 //!                         stores.rs: the stores of the main, owned and watched objects
@@ -79,10 +79,12 @@
 //! # What is noted
 //!
 //! A successful answer to POST, PUT, PATCH or DELETE, also of a subresource, if an informer of the
-//! controller has objects of that resource. The API version of the request does not matter. Dry
-//! runs, evictions and `proxy` are not noted, and neither are writes whose answer did not arrive.
-//! The resource of an informer over a stream, or over a lister-watcher without a
-//! [scope](crate::ListerWatcher::scope), is not known, so such an informer is not waited for.
+//! controller has objects of that resource. The API version of the request does not matter.
+//! Evictions and `proxy` are not noted, and neither are writes whose answer did not arrive. Dry
+//! runs are not noted, except a deletion with `dryRun` in its body that passes through the client
+//! of a term or permit first. The resource of an informer over a stream, or over a lister-watcher
+//! without a [scope](crate::ListerWatcher::scope), is not known, so such an informer is not waited
+//! for.
 //!
 //! The current reconcile is that of the current task. In a task that a reconcile spawns, wrap the
 //! future with [`carry`]. In any other task, in a deletion handler, and in a controller without
@@ -92,11 +94,13 @@
 //!
 //! A write is seen once the store of *each* informer of that resource has the object in that
 //! version or a later one, or has [applied](deltafifo::IndexReader::applied_version) the version. A
-//! deletion is seen once the store does not have that object, by uid. If the API server is restored
-//! from a backup, writes from before the restore count as seen as soon as the store has noticed it.
+//! deletion is seen once the store has caught up with the object, and does not have that uid. If
+//! the API server is restored from a backup, writes from before the restore count as seen as soon
+//! as the store has noticed it.
 //!
-//! An informer whose selectors exclude the object never contains it. The write is then seen at the
-//! next bookmark, about every minute. Use another client for such writes.
+//! An informer whose selectors exclude the object never contains it. The write is then seen only at
+//! the next bookmark. API servers send one about every minute, so the wait usually ends with an
+//! error. Use another client for such writes.
 //!
 //! # Limits
 //!
@@ -207,7 +211,7 @@ pub async fn wait() -> Result<(), NotSeen> {
 }
 
 /// Returns a future that does the same as `work`, and whose writes are noted for the reconcile that
-/// calls this function. For a task that a reconcile spawns.
+/// calls this function. Use it for the future of a task that a reconcile spawns.
 ///
 /// ```
 /// use deltafifo_informer::runtime::own_writes;

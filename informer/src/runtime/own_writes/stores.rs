@@ -133,7 +133,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> ObservedStore for WrittenStore<K, M> 
         };
         note.was_stored |= is_same;
         if !note.is_gone {
-            // An object that was stored and is not has been deleted since.
+            // The store had the object and no longer has it, so it was deleted after the write.
             return is_reached || stored.is_none() && note.was_stored;
         }
         // An object that is not stored may be one that the watch has not delivered yet.
@@ -162,7 +162,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> ObservedStore for WrittenStore<K, M> 
                 tokio::select! {
                     () = changed => {}
                     applied = &mut applied, if !applied.is_terminated() => match applied {
-                        // The store does not track versions, or now shows what it can.
+                        // The store has applied the version, or does not track versions: check
+                        // again.
                         Ok(()) | Err(WaitError::Version(_)) => {}
                         Err(_) => return,
                     },
@@ -190,7 +191,7 @@ impl<'a, K, M> Waiting<'a, K, M> {
 impl<K, M> Drop for Waiting<'_, K, M> {
     fn drop(&mut self) {
         let mut waiting = self.store.waiting.lock();
-        // The map and this wait hold it, and perhaps other waits.
+        // The map and this wait have a handle each; more belong to other waits.
         if Arc::strong_count(&self.changed) == 2 {
             waiting.remove(&self.key);
         }

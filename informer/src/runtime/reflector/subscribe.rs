@@ -104,7 +104,7 @@ impl<K: Resource + 'static> ReflectHandle<K> {
 }
 
 impl<K: Resource + Send + Sync + 'static> ReflectHandle<K> {
-    /// Returns the stream of all changes, which has what this one has not yielded yet.
+    /// Returns a stream of the changes that this handle has not yielded yet, and of all later ones.
     pub(in crate::runtime) fn into_changes(
         self,
     ) -> impl Stream<Item = Change<K>> + Send + Unpin + use<K> {

@@ -22,15 +22,15 @@ use crate::KubeMeta;
 ///
 /// | event | effect |
 /// | --- | --- |
-/// | `Apply`, `Delete` | stores, removes the object; also in the list that is not complete yet |
+/// | `Apply`, `Delete` | stores or removes the object, also in a list that is not complete yet |
 /// | `Init` | begins a list. An earlier incomplete list is dropped, and deletes nothing |
 /// | `InitApply` | adds an object to the list. The store does not change |
 /// | `InitDone` | replaces the contents with the list. The store is [ready](Store::wait_until_ready) |
 ///
 /// Differences from kube:
 ///
-/// * kube loses an `Apply` and undoes a `Delete` that occur while a list is incomplete, as when two
-///   watchers are merged.
+/// * kube's writer loses an `Apply` and undoes a `Delete` that occur while a list is incomplete, as
+///   when two watchers are merged. This one keeps both.
 /// * `InitDone` without a list makes the store ready, and does not empty it.
 /// * An object without a name is not stored, and logged as an error; kube panics. So is an object
 ///   for which an [index function](deltafifo::IndexReader::add_indexers) fails.

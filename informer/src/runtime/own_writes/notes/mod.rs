@@ -14,7 +14,7 @@ use super::answer::Written;
 use super::stores::{ObservedStore, ObservedStores};
 use super::target::Target;
 
-/// The longest time that a reconcile is held back at once.
+/// The longest time of one wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// The time after which an unseen write is forgotten. A watch that works has a bookmark after the

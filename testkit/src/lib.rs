@@ -57,7 +57,7 @@
 //! * **Discovery** for `kubectl` and generic clients. A [`Resource`] knows the properties of the
 //!   common built-in kinds, and a custom resource is served when a client creates its definition.
 //! * **Connections**: [`serve`](ApiServer::serve) serves a TCP address, and so does the program
-//!   `deltafifo-testkit` (feature `cli`), for `kubectl` and operators in any language.
+//!   `deltafifo-testkit` (feature `cli`), for `kubectl` and clients in any language that send JSON.
 //! * **Generated objects**, which are produced when they are sent, so that a test can have a
 //!   million: [`generate`](ApiServer::generate).
 //! * **Faults**: [`Fault`] for later requests; [`end_watches`](ApiServer::end_watches),
@@ -67,7 +67,8 @@
 //!   without sleeps.
 //!
 //! The scenario `testkit` of this project's `e2e/` sends 204 requests to this server and to a
-//! kube-apiserver 1.36, and fails if an answer differs.
+//! kube-apiserver 1.36. It compares the code of each answer, and the whole body, the part that this
+//! server sends, or kind and reason, without uids, versions and times. It fails at a difference.
 //!
 //! # Limits
 //!
@@ -75,8 +76,13 @@
 //! finalizers, existence check of namespaces, protobuf, tables, served schemas (`kubectl apply`
 //! needs `--validate=false`), scheduler, kubelet, or subresource other than `status` and a
 //! namespace's `finalize`. Dry runs are refused with 400.
-//! Each resource has one API version. All requests are authorised. The only controllers are those
-//! of [`Builder::controllers`]. A deleted definition of a custom resource leaves the resource.
+//! Each resource has one API version. All requests are authorised. They are recorded until
+//! [`forget_requests`](ApiServer::forget_requests) is called, and the size of their bodies has no
+//! limit. The only controllers are those of [`Builder::controllers`].
+//!
+//! Of the schema in a definition of a custom resource, only `x-kubernetes-list-type: map` and the
+//! keys of these lists are read. A changed definition is ignored, and a deleted one leaves the
+//! resource.
 //!
 //! Apply and strategic merge patches use rules, and no schema. In built-in kinds, lists merge by
 //! keys as they do in pods, services and conditions (containers, ports, `env`, volumes and their
@@ -85,8 +91,10 @@
 //! whole. In a custom resource, any other list merges by keys only if
 //! [`list_keys`](Resource::list_keys) or its definition declares them. A configuration must be
 //! JSON, not YAML. In `managedFields` of updates, some marks of whole maps (`.`) differ from the
-//! real server's. A write to `status` changes nothing but the status, although the real server lets
-//! some kinds change labels there.
+//! real server's, and there may be more than ten managers of updates, of which the real server
+//! merges the oldest. The annotation `last-applied-configuration` does not force conflicts of an
+//! apply. A write to `status` changes nothing but the status, although the real server lets some
+//! kinds change labels there.
 //!
 //! The real server has a cache of recent changes and etcd behind it. This server has one log for
 //! both: if a version is too old for a watch, it is also too old for an exact list and a page

@@ -1,5 +1,8 @@
-//! Serves the API server of the test kit on a TCP address, for `kubectl` and operators in any
-//! language.
+//! Serves the API server of the test kit on a TCP address, for `kubectl` and clients in any
+//! language that send JSON.
+//!
+//! Use it on a loopback address. It serves every client without authentication, records every
+//! request until it ends, and has no limit of the size of a body.
 
 use std::error::Error;
 use std::fs;
@@ -16,7 +19,8 @@ use serde_json::json;
 #[derive(Parser)]
 #[command(name = "deltafifo-testkit", version)]
 struct Cli {
-    /// The address to serve; port 0 lets the system choose a port
+    /// The address to serve; port 0 lets the system choose a port. Use it on loopback: clients are
+    /// not authenticated, the size of a body has no limit, and all requests are recorded in memory
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8001")]
     listen: SocketAddr,
     /// Write a kubeconfig for clients to this file

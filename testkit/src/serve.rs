@@ -1,4 +1,5 @@
-//! The server on a TCP address, for `kubectl` and for clients in other processes and languages.
+//! The server on a TCP address, for `kubectl` and for clients in other processes, in any language,
+//! that send JSON.
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,7 +27,8 @@ const HEADERS: Duration = Duration::from_secs(30);
 impl ApiServer {
     /// Serves HTTP/1.1 on a TCP address, without TLS and authentication, until the returned value
     /// is dropped. Port 0 lets the system choose a port. At most 1,000 connections are open at a
-    /// time.
+    /// time. Use a loopback address: anyone who reaches the address can read and write all objects,
+    /// and the size of a request's body has no limit.
     ///
     /// Every request is [recorded](Self::requests), and [faults](crate::Fault) strike these
     /// requests, too. Pause tokio's clock only if no client is in another process: their time goes

@@ -1,5 +1,6 @@
-//! The test kit beside the real API server: both get one list of requests, and must give equal
-//! answers.
+//! The test kit beside the real API server: both get one list of requests. Their answers must have
+//! the same code, and must agree in the whole body, in the part that the test kit sends, or in kind
+//! and reason.
 
 mod answer;
 mod recorded;

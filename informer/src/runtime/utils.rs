@@ -1,4 +1,5 @@
-//! The adapters that [`WatchStreamExt`] returns, and backoffs (kube's `utils`).
+//! The adapters that [`WatchStreamExt`] returns, backoffs, and kube's cancelling join handle
+//! (kube's `utils`).
 
 pub use kube::runtime::utils::{
     Backoff, CancelableJoinHandle, EventDecode, EventModify, PredicateConfig, PredicateFilter,

@@ -7,7 +7,7 @@
 //! | what failed | variant of [`Error`] |
 //! | --- | --- |
 //! | a list, also one without a version | `InitialListFailed` |
-//! | a watch that the server refused or that could not be opened | `WatchStartFailed` |
+//! | a watch that could not be opened, or that the server refused, also by an `ERROR` event other than 410 | `WatchStartFailed` |
 //! | a watch from a version that is too old (410) | `WatchError` |
 //! | an open watch | `WatchFailed` |
 //! | an object that was not decoded, was too large or was refused; the store; user code that panicked | `WatchFailed` |

@@ -58,7 +58,7 @@ fn watched(parts: &[Part]) -> Vec<watcher::Result<WatcherEvent>> {
                 let mut list = vec![Ok(Event::Init)];
                 list.extend(names.iter().map(|name| Ok(Event::InitApply(object(name)))));
                 list.push(Ok(Event::InitDone));
-                // kube's watcher continues a list after the error of a page.
+                // kube's watcher continues a streamed list after an error (`WatchFailed`).
                 list.insert((*error).min(list.len() - 1), failed());
                 watched.extend(list);
             }

@@ -113,8 +113,10 @@ where
 
     /// Holds back the next reconcile of an object until the stores of this controller show what the
     /// earlier ones wrote with an [`own_writes::client`](crate::runtime::own_writes::client) (not
-    /// in kube: controller-runtime issue 3320). The stores are those of the main objects and of the
-    /// informers of [`owns`](Self::owns), [`watches`](Self::watches) and their variants.
+    /// in kube: controller-runtime issue 3320). The stores are those of the informers of the main
+    /// objects and of [`owns`](Self::owns), [`watches`](Self::watches) and their variants. A stream
+    /// ([`for_stream`](Self::for_stream), [`owns_stream`](Self::owns_stream) and the other methods
+    /// that take one) has no store that is waited for.
     ///
     /// A reconcile is held back for at most 10 seconds; then the controller yields
     /// [`RunnerError::OwnWriteNotSeen`](super::RunnerError::OwnWriteNotSeen). Other objects are

@@ -64,6 +64,8 @@ where
     ///   only the new state.
     /// * reconciles watch events before objects of lists, and does not reconcile an object that a
     ///   list shows unchanged.
+    /// * has a store that [`read_own_writes`](Self::read_own_writes) waits for. Nothing waits for a
+    ///   write to be in `reader`.
     /// * can be sharded (`Controller::sharded`) and compact. A controller over a stream ends with
     ///   [`RunnerError::NotListable`] or [`RunnerError::NotCompact`].
     ///
@@ -187,7 +189,8 @@ where
     /// as in [`owns_stream`](Self::owns_stream).
     ///
     /// `mapper` runs in a task of the controller and should return quickly. A panic of `mapper` is
-    /// a panic of the task that polls the controller.
+    /// a panic of the task that polls the controller. If no other stream or informer of the
+    /// controller lives, the controller may end without the panic.
     ///
     /// **An informer gives more.** [`watches`](Self::watches) and
     /// [`watches_informer`](Self::watches_informer) also map objects that were deleted while the
@@ -263,7 +266,9 @@ pub(super) fn follow_notifications<K: 'static>(
     follow(notifications, errors, started, move |notification, schedule| {
         let mut user_calls = FirstPanic::default();
         deliver(notification, schedule, &mut user_calls);
-        // Ends the task, and then the controller, like any panic of a stream of the user.
+        // Ends the task, and then the controller, like any panic of a stream of the user. If this
+        // is the last source, the controller may notice the end of all sources before the panic,
+        // and then ends without it.
         user_calls.resume();
     });
 }

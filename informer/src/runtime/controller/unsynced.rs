@@ -61,7 +61,7 @@ impl fmt::Display for SharedSource {
 /// are yielded periodically, and logged when they name other sources than the error before.
 pub(super) struct Unsynced {
     sources: Vec<SharedSource>,
-    /// The informers that the last error named.
+    /// The sources that the last error named.
     named: Vec<String>,
     began: Instant,
     next: Instant,

@@ -82,19 +82,29 @@
 //! controller has objects of that resource. The API version of the request does not matter.
 //! Evictions and `proxy` are not noted, and neither are writes whose answer did not arrive. Dry
 //! runs are not noted, except a deletion with `dryRun` in its body that passes through the client
-//! of a term or permit first. The resource of an informer over a stream, or over a lister-watcher
-//! without a [scope](crate::ListerWatcher::scope), is not known, so such an informer is not waited
-//! for.
+//! of a term or permit first.
 //!
-//! The current reconcile is that of the current task. In a task that a reconcile spawns, wrap the
-//! future with [`carry`]. In any other task, in a deletion handler, and in a controller without
-//! [`read_own_writes`](super::Controller::read_own_writes), nothing is noted.
+//! An informer of one namespace is waited for after writes in that namespace. An informer of all
+//! namespaces, or of [several](crate::shared_informer::Namespaces), is waited for after writes in
+//! any namespace. These have no store that is waited for:
+//!
+//! * A stream ([`for_stream`](super::Controller::for_stream),
+//!   [`owns_stream`](super::Controller::owns_stream) and the other methods that take one).
+//! * An informer over a stream, or over a lister-watcher without a
+//!   [scope](crate::ListerWatcher::scope): its resource is not known.
+//! * An informer over a [`Merged`](crate::lister_watcher::Merged) of several parts.
+//!
+//! The current reconcile is that of the current task. If a reconcile spawns a task, wrap the future
+//! of the task with [`carry`] before it is spawned. In any other task, in a deletion handler, and
+//! in a controller without [`read_own_writes`](super::Controller::read_own_writes), nothing is
+//! noted.
 //!
 //! # When a write is seen
 //!
 //! A write is seen once the store of *each* informer of that resource has the object in that
 //! version or a later one, or has [applied](deltafifo::IndexReader::applied_version) the version. A
-//! deletion is seen once the store has caught up with the object, and does not have that uid. If
+//! deletion is seen once the store has caught up with the object, and does not have that uid. In a
+//! store with keys of your own, a deletion whose answer has no version counts as seen at once. If
 //! the API server is restored from a backup, writes from before the restore count as seen as soon
 //! as the store has noticed it.
 //!
@@ -111,8 +121,10 @@
 //! towards [`Config::concurrency`](super::Config::concurrency).
 //!
 //! Unseen writes are kept per key: about 200 bytes for each object, and one entry per informer
-//! beyond 256 objects. They are forgotten when they are seen, when they are 2 minutes old, and when
-//! the main object is deleted.
+//! beyond 256 objects. They are checked, and forgotten if they are seen or 2 minutes old, at the
+//! next reconcile of the object and after each 1,024 further notes, or more if more are kept. If
+//! the object is no longer stored when its next reconcile is due, all of its notes are forgotten.
+//! Beyond 256 objects, deletions whose answer has no version are not waited for.
 //!
 //! [`Controller::read_own_writes`]: super::Controller::read_own_writes
 //! [`Controller`]: super::Controller
@@ -211,7 +223,8 @@ pub async fn wait() -> Result<(), NotSeen> {
 }
 
 /// Returns a future that does the same as `work`, and whose writes are noted for the reconcile that
-/// calls this function. Use it for the future of a task that a reconcile spawns.
+/// calls this function. Use it for the future of a task that a reconcile spawns, and call it before
+/// the task is spawned: a task whose future is not wrapped has no current reconcile.
 ///
 /// ```
 /// use deltafifo_informer::runtime::own_writes;

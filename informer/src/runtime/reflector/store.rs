@@ -233,8 +233,8 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Store<Compact<K>> {
 
 impl<K: Resource + 'static> Store<K> {
     /// Returns a store of `objects` that never changes and is ready at once (not in kube), for unit
-    /// tests of functions that read a store. Of two objects with the same name the later one is
-    /// stored. An object without a name is left out, and logged as an error. O(n).
+    /// tests of functions that read a store. Of two objects with the same namespace and name the
+    /// later one is stored. An object without a name is left out, and logged as an error. O(n).
     ///
     /// ```
     /// use deltafifo_informer::runtime::reflector::{ObjectRef, Store};

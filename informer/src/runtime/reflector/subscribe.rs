@@ -85,6 +85,8 @@ impl<K> Dispatcher<K> {
 ///   only a list shows. The type of an adapter, such as [`map`](StreamExt::map), can carry none:
 ///   use [`owns_informer`](crate::runtime::Controller::owns_informer) instead if a deletion must
 ///   trigger a reconcile.
+/// * Deletions also take room in the buffer. Until a list is delivered to every handle, the former
+///   states of its objects stay in memory.
 /// * The type of the objects may be [dynamic](kube::core::DynamicObject).
 pub struct ReflectHandle<K: Resource + 'static> {
     changes: Receiver<Change<K>>,

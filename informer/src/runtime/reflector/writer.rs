@@ -29,13 +29,17 @@ use crate::KubeMeta;
 ///
 /// Differences from kube:
 ///
-/// * kube's writer loses an `Apply` and undoes a `Delete` that occur while a list is incomplete, as
-///   when two watchers are merged. This one keeps both.
+/// * kube's writer loses an `Apply` and undoes a `Delete` that occur while a list is incomplete.
+///   This one keeps both.
 /// * `InitDone` without a list makes the store ready, and does not empty it.
 /// * An object without a name is not stored, and logged as an error; kube panics. So is an object
 ///   for which an [index function](deltafifo::IndexReader::add_indexers) fails.
 /// * Keys are namespaces and names. The dynamic type is not used.
 /// * `InitDone` is atomic per object: readers on other threads may see a part of it.
+///
+/// **Give a writer the events of one watcher.** If two watchers are merged, the end of a list of
+/// one removes the objects of the other, as in kube. Controllers that subscribe then call
+/// [`on_deleted`](crate::runtime::Controller::on_deleted) for objects that exist.
 pub struct Writer<K: Resource + 'static> {
     store: Indexer<K, KubeMeta>,
     /// The objects of a list that is not complete; `None` if there is none.
@@ -107,7 +111,9 @@ impl<K: Resource + Clone + 'static> Writer<K> {
     }
 
     /// Applies an event to the store. [Subscribers](Self::subscribe) are not notified, as in kube.
-    /// O(1); at the end of a list O(listed + stored).
+    ///
+    /// O(1); at the end of a list O(listed + stored). While a list is incomplete, a `Delete` is
+    /// O(listed), and the state of each `Apply` is kept until the list ends.
     ///
     /// ```
     /// use deltafifo_informer::runtime::{reflector, watcher};

@@ -22,11 +22,11 @@ pub enum Cause {
     /// to be reconciled after the return, for example with
     /// [`reconcile_all_on`](crate::runtime::Controller::reconcile_all_on).
     NamespaceRemoved,
-    /// The removal of a shard from an informer [of its member's
-    /// shards](crate::SharedInformer::in_shards): the member has released the shard, has lost its
-    /// Lease, or has ended its run, or a list of the shard has failed. This member may claim the
-    /// shard again. The object may still exist. If it is deleted before the shard comes back,
-    /// no notification says so.
+    /// The removal of a shard from an informer of its member's shards
+    /// (`SharedInformer::in_shards`): the member has released the shard, has lost its Lease, or has
+    /// ended its run, or a list of the shard has failed. This member may claim the shard again. The
+    /// object may still exist. If it is deleted before the shard comes back, no notification says
+    /// so.
     ShardMoved,
     /// No single change: a periodic resync of the handler, or a walk over all stored objects after
     /// its buffer overran and changes were dropped.

@@ -169,10 +169,16 @@ fn mark(draft: &mut Draft, grace: i64) {
     {
         draft.metadata.insert("generation".to_owned(), (generation + 1).into());
     }
-    let end = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(grace);
-    let end = if grace == 0 { now() } else { crate::change::format(end) };
+    let end = if grace == 0 { now() } else { crate::change::format(end_of(grace)) };
     draft.metadata.insert("deletionTimestamp".to_owned(), end.into());
     draft.metadata.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
+}
+
+/// Returns the end of a grace period that begins now, or the largest timestamp if it is earlier. A
+/// client can request any number of seconds.
+fn end_of(grace: i64) -> jiff::Timestamp {
+    let end = jiff::Timestamp::now().checked_add(jiff::SignedDuration::from_secs(grace));
+    end.unwrap_or(jiff::Timestamp::MAX)
 }
 
 /// Returns the last state of a pod as the response to its deletion shows it.

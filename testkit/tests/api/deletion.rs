@@ -123,6 +123,27 @@ async fn pod_on_a_node_ends_after_its_grace_period() {
 }
 
 #[tokio::test]
+async fn grace_period_beyond_the_largest_timestamp_ends_with_it() {
+    let server = server();
+    for (name, own, requested) in [
+        ("a", None, Some(1_000_000_000_000_i64)),
+        ("b", None, Some(i64::MAX)),
+        ("c", Some(i64::MAX), None),
+    ] {
+        let mut web = pod(name);
+        web["spec"] = json!({ "nodeName": "n", "terminationGracePeriodSeconds": own });
+        server.apply(&web).unwrap();
+        let path = format!("/api/v1/namespaces/default/pods/{name}");
+        let options = json!({ "gracePeriodSeconds": requested });
+        let (code, marked) = call(&server, Method::DELETE, &path, &options).await;
+        assert_eq!(code.as_u16(), 200);
+        let metadata = &marked["metadata"];
+        assert_eq!(metadata["deletionGracePeriodSeconds"], json!(own.or(requested)));
+        assert_eq!(metadata["deletionTimestamp"], "9999-12-30T22:00:00Z");
+    }
+}
+
+#[tokio::test]
 async fn namespace_of_a_client_terminates_until_it_is_finalized() {
     let server = ApiServer::builder().resources(Resource::known()).build();
     let namespaces: Api<Namespace> = Api::all(server.client());

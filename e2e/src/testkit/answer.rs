@@ -158,6 +158,29 @@ fn find(part: &Value, whole: &Value, path: &str, is_exact: bool) -> Option<Strin
     }
 }
 
+/// Returns whether this is a list of named objects. An empty list is none: it would be contained in
+/// any other list.
 fn is_named(list: &[Value]) -> bool {
-    list.iter().all(|element| element["name"].is_string())
+    !list.is_empty() && list.iter().all(|element| element["name"].is_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::difference;
+
+    #[test]
+    fn named_objects_are_contained_in_a_longer_list() {
+        let (part, whole) = (json!([{ "name": "b" }]), json!([{ "name": "a" }, { "name": "b" }]));
+        assert_eq!(difference(&part, &whole), None);
+        assert!(difference(&whole, &part).is_some());
+    }
+
+    #[test]
+    fn empty_list_is_contained_in_an_empty_list_only() {
+        assert_eq!(difference(&json!([]), &json!([])), None);
+        let found = difference(&json!({ "items": [] }), &json!({ "items": [{ "name": "a" }] }));
+        assert_eq!(found.as_deref(), Some(".items has 0 and 1 elements"));
+    }
 }

@@ -26,6 +26,17 @@ struct Answer {
     metadata: Option<Metadata>,
 }
 
+/// A namespace. The finalizers in its specification hold it, too, until it is empty.
+#[derive(Deserialize)]
+struct Namespace {
+    spec: Option<NamespaceSpec>,
+}
+
+#[derive(Deserialize)]
+struct NamespaceSpec {
+    finalizers: Option<Vec<IgnoredAny>>,
+}
+
 /// A `Status`, which answers a deletion that removed the object.
 #[derive(Deserialize)]
 struct Status {
@@ -68,8 +79,10 @@ impl Metadata {
     }
 
     /// Returns the object, or `None` if the metadata does not name an object and its version.
-    fn written(self, is_deletion: bool) -> Option<Written> {
-        let is_gone = (is_deletion || self.deletion_timestamp.is_some()) && self.is_unheld();
+    /// `is_held` says whether anything else delays the removal of the object.
+    fn written(self, is_deletion: bool, is_held: bool) -> Option<Written> {
+        let is_deleted = is_deletion || self.deletion_timestamp.is_some();
+        let is_gone = is_deleted && !is_held && self.is_unheld();
         let version = ResourceVersion::parse(&self.resource_version.unwrap_or_default());
         let [namespace, name, uid] =
             [self.namespace, self.name, self.uid].map(Option::unwrap_or_default);
@@ -85,7 +98,7 @@ pub(super) fn written(method: &Method, target: &Target<'_>, body: &[u8]) -> Vec<
     if is_deletion && target.name.is_empty() {
         let items = serde_json::from_slice(body).map(|Collection { items }| items);
         let items = items.unwrap_or_default().into_iter();
-        return items.filter_map(|item| item.metadata?.written(true)).collect();
+        return items.filter_map(|item| item.metadata?.written(true, false)).collect();
     }
     let Ok(Answer { kind, metadata }) = serde_json::from_slice(body) else { return Vec::new() };
     let written = if kind.as_deref() == Some("Status") {
@@ -99,9 +112,20 @@ pub(super) fn written(method: &Method, target: &Target<'_>, body: &[u8]) -> Vec<
             is_gone: true,
         })
     } else {
-        metadata.and_then(|metadata| metadata.written(is_deletion))
+        let is_held = is_held_by_spec(target, body);
+        metadata.and_then(|metadata| metadata.written(is_deletion, is_held))
     };
     written.into_iter().collect()
+}
+
+/// Returns whether the object is a namespace with finalizers in its specification.
+fn is_held_by_spec(target: &Target<'_>, body: &[u8]) -> bool {
+    if !target.group.is_empty() || target.plural != "namespaces" {
+        return false;
+    }
+    let namespace: Option<Namespace> = serde_json::from_slice(body).ok();
+    let finalizers = namespace.and_then(|namespace| namespace.spec?.finalizers);
+    finalizers.is_some_and(|finalizers| !finalizers.is_empty())
 }
 
 #[cfg(test)]
@@ -145,6 +169,27 @@ mod tests {
         body["metadata"]["deletionGracePeriodSeconds"] = 0.into();
         body["metadata"]["finalizers"] = json!(["example.com/f"]);
         assert_eq!(of(&Method::DELETE, POD, &body), [pod(Some("7"), false)]);
+    }
+
+    #[test]
+    fn namespace_is_not_removed_before_its_specification_has_no_finalizers() {
+        const NAMESPACE: &str = "/api/v1/namespaces/shop";
+        let mut body = json!({
+            "kind": "Namespace",
+            "metadata": {
+                "name": "shop", "uid": "u", "resourceVersion": "7",
+                "deletionTimestamp": "2020-01-01T00:00:00Z",
+            },
+            "spec": { "finalizers": ["kubernetes"] },
+        });
+        let is_gone = |method: &Method, body: &Value| of(method, NAMESPACE, body)[0].is_gone;
+        assert!(!is_gone(&Method::DELETE, &body), "it is not empty yet");
+        assert!(!is_gone(&Method::PATCH, &body));
+        body["spec"] = json!({});
+        assert!(is_gone(&Method::PUT, &body));
+        body["spec"] = json!({ "finalizers": ["kubernetes"] });
+        let other = "/apis/example.com/v1/namespaces/shop/gates/a";
+        assert!(of(&Method::DELETE, other, &body)[0].is_gone, "of another kind");
     }
 
     #[test]

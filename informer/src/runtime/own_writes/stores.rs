@@ -61,8 +61,16 @@ pub(crate) struct WrittenStore<K, M> {
     /// The namespace; empty for all. An informer of several namespaces has a text with spaces.
     namespace: String,
     store: IndexReader<K, M>,
-    /// The objects that are waited for, by key.
-    waiting: Mutex<HashMap<Arc<str>, Arc<Notify>>>,
+    /// The waits by the key of the object that is waited for. No count is 0.
+    waiting: Mutex<HashMap<Arc<str>, Waits>>,
+}
+
+/// The waits for changes of one object.
+#[derive(Default)]
+struct Waits {
+    changed: Arc<Notify>,
+    /// The number of waits. Handlers that are about to wake them hold `changed`, too.
+    count: usize,
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> WrittenStore<K, M> {
@@ -89,7 +97,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> WrittenStore<K, M> {
             return None;
         }
         let key = self.store.keys().key(&**object).ok()?;
-        self.waiting.lock().get(&*key).cloned()
+        self.waiting.lock().get(&*key).map(|waits| Arc::clone(&waits.changed))
     }
 }
 
@@ -183,17 +191,56 @@ struct Waiting<'a, K, M> {
 
 impl<'a, K, M> Waiting<'a, K, M> {
     fn of(store: &'a WrittenStore<K, M>, key: &Arc<str>) -> Self {
-        let changed = Arc::clone(store.waiting.lock().entry(Arc::clone(key)).or_default());
-        Self { store, key: Arc::clone(key), changed }
+        let mut waiting = store.waiting.lock();
+        let waits = waiting.entry(Arc::clone(key)).or_default();
+        waits.count += 1;
+        Self { store, key: Arc::clone(key), changed: Arc::clone(&waits.changed) }
     }
 }
 
 impl<K, M> Drop for Waiting<'_, K, M> {
     fn drop(&mut self) {
         let mut waiting = self.store.waiting.lock();
-        // The map and this wait have a handle each; more belong to other waits.
-        if Arc::strong_count(&self.changed) == 2 {
-            waiting.remove(&self.key);
+        if let Some(waits) = waiting.get_mut(&self.key) {
+            waits.count -= 1;
+            if waits.count == 0 {
+                waiting.remove(&self.key);
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use deltafifo::{Indexer, KeyFunc};
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::{Waiting, WrittenStore};
+    use crate::KubeMeta;
+    use crate::shared_informer::{Cause, Notification};
+
+    fn store(namespace: &str) -> WrittenStore<ConfigMap, KubeMeta> {
+        let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
+        WrittenStore::new("maps", "configmaps.v1", namespace, store.reader())
+    }
+
+    #[test]
+    fn notification_in_progress_does_not_keep_the_entry_of_the_last_wait() {
+        let (store, key) = (store(""), Arc::from("shop/a"));
+        let mut map = ConfigMap::default();
+        map.metadata.namespace = Some("shop".to_owned());
+        map.metadata.name = Some("a".to_owned());
+        let added =
+            Notification::Added { new: map.into(), is_in_initial_list: false, cause: Cause::Watch };
+        assert!(store.waiters(&added).is_none(), "nothing waits");
+        let (first, second) = (Waiting::of(&store, &key), Waiting::of(&store, &key));
+        let waiters = store.waiters(&added).expect("two waits");
+        drop(first);
+        assert!(Arc::ptr_eq(&store.waiters(&added).expect("a wait"), &waiters));
+        drop(second);
+        assert!(store.waiting.lock().is_empty());
+        drop(waiters);
     }
 }

@@ -182,6 +182,29 @@ async fn other_objects_are_reconciled_while_one_is_held_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn new_object_of_that_name_is_not_held_back() {
+    let server = server();
+    let pods = informer(&server);
+    let controller = controller(&server).owns_informer(&pods).read_own_writes();
+    let client = own_writes::client(&server.client());
+    let mut polled = poll(controller, create_if_missing(client, &pods));
+    server.wait_for_watchers(2).await;
+    delay_pods(&server, &mut polled).await;
+    server.apply(map("a", "1")).unwrap();
+    assert_eq!(polled.next().await, "a");
+    idle().await;
+    server.delete(&Resource::config_maps(), "shop", "a").unwrap();
+    server.apply(map("a", "2")).unwrap();
+    let began = Instant::now();
+    assert_eq!(polled.next().await, "a");
+    assert!(began.elapsed() < Duration::from_secs(1), "waits for a write of the former object");
+    assert_eq!(count(&server, Verb::Create), 2);
+    server.apply(map("a", "3")).unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert!(polled.at_rest().await.is_empty(), "does not wait for its own write");
+}
+
+#[tokio::test(start_paused = true)]
 async fn shutdown_does_not_wait_for_held_reconciles() {
     let server = server();
     let pods = informer(&server);

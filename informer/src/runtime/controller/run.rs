@@ -261,8 +261,7 @@ where
                     if self.has_lost_term() {
                         return StreamStep::End;
                     }
-                    let is_stored = |key: &str| self.store.get_by_key(key).is_some();
-                    let Some(item) = self.held.admit(item, is_stored) else { continue };
+                    let Some(item) = self.held.admit(item, &self.store) else { continue };
                     match self.find(item) {
                         Ok(Some((item, work))) if F::IS_OBJECT => {
                             let step = match Self::decoded(item, work) {
@@ -474,6 +473,7 @@ where
         span: Span,
     ) {
         let types = self.types.clone();
+        let writer = self.held.writer(item.key(), object.meta().uid.as_deref());
         let reconcile = TryFutureExt::into_future(reconcile).map(move |result| {
             let object_ref = ObjectRef::from_obj_with(&*object, types);
             match result {
@@ -487,7 +487,7 @@ where
                 Err(error) => Outcome::Failed(object_ref, object, error),
             }
         });
-        let reconcile = noting(self.held.writes(), item.key(), reconcile);
+        let reconcile = noting(writer, reconcile);
         let reconcile =
             with_permit(permit, reconcile).map(|outcome| outcome.unwrap_or(Outcome::Lost));
         self.call(item, true, span, reconcile);

@@ -72,7 +72,7 @@ impl Writing {
         let body = body.collect().await?.to_bytes();
         if let Some(target) = Target::of(&self.uri) {
             for object in written(&self.method, &target, &body) {
-                self.writer.writes.note(&self.writer.key, &target, &object);
+                self.writer.writes.note(&self.writer.key, &self.writer.uid, &target, &object);
             }
         }
         Ok(Response::from_parts(head, Body::from(body)))

@@ -120,11 +120,14 @@
 //! then the object is reconciled although a store may be behind. Held reconciles do not count
 //! towards [`Config::concurrency`](super::Config::concurrency).
 //!
-//! Unseen writes are kept per key: about 200 bytes for each object, and one entry per informer
-//! beyond 256 objects. They are checked, and forgotten if they are seen or 2 minutes old, at the
-//! next reconcile of the object and after each 1,024 further notes, or more if more are kept. If
-//! the object is no longer stored when its next reconcile is due, all of its notes are forgotten.
-//! Beyond 256 objects, deletions whose answer has no version are not waited for.
+//! Unseen writes are kept for each main object: about 200 bytes for each object that was written,
+//! and one entry per informer beyond 256 objects. They are checked, and forgotten if they are seen
+//! or 2 minutes old, at the next reconcile of the main object and after each 1,024 further notes,
+//! or more if more are kept. If the main object is no longer stored when the next reconcile of its
+//! name is due, all of its notes are forgotten, so a new object of that name does not wait for
+//! them. It does only if a reconcile of the former object is held back at that time: then its first
+//! reconcile begins after that wait. Beyond 256 objects, deletions whose answer has no version are
+//! not waited for.
 //!
 //! [`Controller::read_own_writes`]: super::Controller::read_own_writes
 //! [`Controller`]: super::Controller
@@ -152,13 +155,19 @@ tokio::task_local! {
 
 /// A reconcile, as the author of writes.
 #[derive(Clone)]
-struct Writer {
+pub(super) struct Writer {
     writes: Arc<OwnWrites>,
     /// The key of the main object.
     key: Arc<str>,
+    /// The uid of the main object.
+    uid: Arc<str>,
 }
 
 impl Writer {
+    pub(super) fn new(writes: &Arc<OwnWrites>, key: &Arc<str>, uid: &str) -> Self {
+        Self { writes: Arc::clone(writes), key: Arc::clone(key), uid: uid.into() }
+    }
+
     fn current() -> Option<Self> {
         CURRENT.try_with(Self::clone).ok()
     }
@@ -217,7 +226,7 @@ pub struct NotSeen {
 /// ```
 pub async fn wait() -> Result<(), NotSeen> {
     match Writer::current() {
-        Some(Writer { writes, key }) => writes.seen(&key).await,
+        Some(Writer { writes, key, .. }) => writes.seen(&key).await,
         None => Ok(()),
     }
 }
@@ -245,22 +254,18 @@ pub fn carry<W: Future>(work: W) -> impl Future<Output = W::Output> {
     }
 }
 
-/// Runs the reconcile of `key`. Its writes are noted if `own_writes` is given.
+/// Runs a reconcile. Its writes are noted if `writer` is given.
 pub(super) fn noting<T, W>(
-    own_writes: Option<&Arc<OwnWrites>>,
-    key: &Arc<str>,
+    writer: Option<Writer>,
     work: W,
 ) -> impl Future<Output = T> + Send + use<T, W>
 where
     T: Send + 'static,
     W: Future<Output = T> + Send + 'static,
 {
-    match own_writes {
+    match writer {
         // Boxed, so that the future of a controller that does not use it is as small as its work.
-        Some(own_writes) => {
-            let writer = Writer { writes: Arc::clone(own_writes), key: Arc::clone(key) };
-            Either::Left(CURRENT.scope(writer, work).boxed())
-        }
+        Some(writer) => Either::Left(CURRENT.scope(writer, work).boxed()),
         None => Either::Right(work),
     }
 }

@@ -31,6 +31,8 @@ const SWEEP_AFTER: usize = 1_024;
 /// A write that a store may not show yet.
 #[derive(Clone)]
 pub(super) struct Note {
+    /// The uid of the main object whose reconcile wrote it.
+    author: Arc<str>,
     /// The number of the store.
     store: usize,
     /// The key of the object, or empty for several objects, of which the store must have applied
@@ -49,9 +51,10 @@ pub(super) struct Note {
 }
 
 impl Note {
-    /// Returns whether this is the note of the same object in the same store.
+    /// Returns whether this is the note of the same author for the same object in the same store.
     fn is_of(&self, other: &Self) -> bool {
-        self.store == other.store && self.object == other.object
+        let is_same_object = self.store == other.store && self.object == other.object;
+        is_same_object && self.author == other.author
     }
 
     /// Returns whether this is the same write.
@@ -93,9 +96,15 @@ impl OwnWrites {
         self.stores.iter().any(|store| store.observes(target))
     }
 
-    /// Notes a write for the main object with this key, in each store that may show it. O(stores),
-    /// and after many notes O(notes).
-    pub(super) fn note(&self, key: &Arc<str>, target: &Target<'_>, written: &Written) {
+    /// Notes a write for the main object with this key and uid, in each store that may show it.
+    /// O(stores), and after many notes O(notes).
+    pub(super) fn note(
+        &self,
+        key: &Arc<str>,
+        author: &Arc<str>,
+        target: &Target<'_>,
+        written: &Written,
+    ) {
         let target = Target { namespace: &written.namespace, ..*target };
         let object = match &*written.namespace {
             "" => written.name.clone(),
@@ -107,6 +116,7 @@ impl OwnWrites {
                 continue;
             }
             let mut note = Note {
+                author: Arc::clone(author),
                 store: number,
                 object: Arc::clone(&object),
                 uid: Arc::clone(&uid),
@@ -240,10 +250,10 @@ impl OwnWrites {
         Ok(())
     }
 
-    /// Forgets the notes of a main object that does not exist any more.
-    pub(crate) fn forget(&self, key: &Arc<str>) {
-        let forgotten = self.notes.lock().by_key.remove(key);
-        drop(forgotten);
+    /// Forgets the notes of this key, except those of the main object with this uid. Returns
+    /// whether there are any of it.
+    pub(crate) fn keep_of(&self, key: &Arc<str>, uid: Option<&str>) -> bool {
+        self.update(key, |of_key| of_key.retain(|note| Some(&*note.author) == uid)).is_some()
     }
 }
 

@@ -13,6 +13,8 @@ use super::super::stores::{ObservedStores, WrittenStore};
 use super::{LONGEST_KEPT, LONGEST_WAIT, MOST_OBJECTS, OwnWrites, SWEEP_AFTER, Target, Written};
 use crate::KubeMeta;
 
+const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
+
 /// A queue of maps, and the unseen writes of a controller whose store it feeds.
 struct Rig {
     fifo: DeltaFifo<ConfigMap, KubeMeta>,
@@ -64,12 +66,17 @@ impl Rig {
     }
 
     fn note(&self, key: &str, written: &Written) {
-        self.note_at(key, "/api/v1/namespaces/shop/configmaps", written);
+        self.note_at(key, MAPS, written);
     }
 
     fn note_at(&self, key: &str, path: &'static str, written: &Written) {
+        self.note_by(key, "main", path, written);
+    }
+
+    /// Notes a write of the main object with this key and uid.
+    fn note_by(&self, key: &str, uid: &str, path: &'static str, written: &Written) {
         let uri = Uri::from_static(path);
-        self.writes.note(&key.into(), &Target::of(&uri).unwrap(), written);
+        self.writes.note(&key.into(), &uid.into(), &Target::of(&uri).unwrap(), written);
     }
 
     fn are_seen(&self, key: &str) -> bool {
@@ -237,10 +244,29 @@ async fn seen_writes_of_keys_without_a_reconcile_are_freed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn notes_of_former_objects_of_a_name_are_forgotten() {
+    let rig = rig();
+    rig.list([], "3");
+    let key = "main".into();
+    // Both have written one object. Their notes must not be merged.
+    rig.note_by("main", "former", MAPS, &changed("a", "5"));
+    rig.note_by("main", "new", MAPS, &changed("a", "6"));
+    assert!(rig.writes.keep_of(&key, Some("new")));
+    rig.fifo.update(map("a", "a", "5")).unwrap();
+    rig.apply();
+    assert!(!rig.are_seen("main"));
+    assert!(!rig.writes.keep_of(&key, Some("newest")));
+    assert_eq!(rig.keys(), 0);
+    rig.note_by("main", "newest", MAPS, &changed("a", "7"));
+    assert!(!rig.writes.keep_of(&key, None), "no object is stored");
+    assert_eq!(rig.keys(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn write_in_a_spawned_task_is_noted_if_it_is_carried() {
     let rig = rig();
-    let key = "main".into();
-    let is_carried = super::super::noting(Some(&rig.writes), &key, async {
+    let writer = super::super::Writer::new(&rig.writes, &"main".into(), "uid");
+    let is_carried = super::super::noting(Some(writer), async {
         let current = || super::super::Writer::current().is_some();
         let plain = tokio::spawn(async move { current() }).await.unwrap();
         let carried = tokio::spawn(super::super::carry(async move { current() })).await.unwrap();

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use deltafifo::{Lister, Meta};
+use deltafifo_informer::lister_watcher::{ListerWatcher, Merged};
 use deltafifo_informer::runtime::controller::{Action, Config};
 use deltafifo_informer::runtime::{Controller, Form, own_writes};
 use deltafifo_informer::shared_informer::Namespaces;
@@ -87,6 +88,10 @@ fn create_if_missing(
 /// reconciled.
 async fn trigger_twice(server: &ApiServer, polled: &mut Polled) {
     server.wait_for_watchers(2).await;
+    trigger_twice_while_watched(server, polled).await;
+}
+
+async fn trigger_twice_while_watched(server: &ApiServer, polled: &mut Polled) {
     assert!(polled.at_rest().await.is_empty());
     delay_pods(server, polled).await;
     server.apply(map("a", "1")).unwrap();
@@ -302,6 +307,24 @@ async fn write_is_seen_in_one_of_several_namespaces_while_the_others_are_silent(
     let began = Instant::now();
     assert_eq!(polled.next().await, "a");
     assert!(began.elapsed() < Duration::from_secs(1), "waits for the other namespace");
+    assert_eq!(count(&server, Verb::Create), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reconcile_waits_for_a_merged_source_of_several_namespaces() {
+    let server = server();
+    let source = pods(&server);
+    let part = |name| Box::new(source.in_namespace(name)) as Box<dyn ListerWatcher>;
+    let merged = Merged::new(["bank", "shop"].map(part).into());
+    let pods = running(Pods::builder(merged).build().unwrap());
+    let controller = controller(&server).owns_informer(&pods).read_own_writes();
+    let client = own_writes::client(&server.client());
+    let mut polled = poll(controller, create_if_missing(client, &pods));
+    server.wait_for_watchers(3).await;
+    trigger_twice_while_watched(&server, &mut polled).await;
+    assert!(polled.at_rest().await.is_empty(), "not held back");
+    server.clear_faults();
+    assert_eq!(polled.next().await, "a");
     assert_eq!(count(&server, Verb::Create), 1);
 }
 

@@ -84,15 +84,15 @@
 //! runs are not noted, except a deletion with `dryRun` in its body that passes through the client
 //! of a term or permit first.
 //!
-//! An informer of one namespace is waited for after writes in that namespace. An informer of all
-//! namespaces, or of [several](crate::shared_informer::Namespaces), is waited for after writes in
-//! any namespace. These have no store that is waited for:
+//! An informer of one namespace is waited for after writes in that namespace, and an informer over
+//! a [`Merged`](crate::lister_watcher::Merged) after writes in the namespaces of its parts. An
+//! informer of all namespaces, or of [several](crate::shared_informer::Namespaces), is waited for
+//! after writes in any namespace. These have no store that is waited for:
 //!
 //! * A stream ([`for_stream`](super::Controller::for_stream),
 //!   [`owns_stream`](super::Controller::owns_stream) and the other methods that take one).
 //! * An informer over a stream, or over a lister-watcher without a
 //!   [scope](crate::ListerWatcher::scope): its resource is not known.
-//! * An informer over a [`Merged`](crate::lister_watcher::Merged) of several parts.
 //!
 //! The current reconcile is that of the current task. If a reconcile spawns a task, wrap the future
 //! of the task with [`carry`] before it is spawned. In any other task, in a deletion handler, and

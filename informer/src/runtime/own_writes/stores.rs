@@ -58,7 +58,8 @@ pub(crate) struct WrittenStore<K, M> {
     title: String,
     /// The resource, for example `deployments.v1.apps`.
     resource: String,
-    /// The namespace; empty for all. An informer of several namespaces has a text with spaces.
+    /// The namespace; empty for all. An informer of several namespaces has a text with spaces, and
+    /// one over several parts has the namespaces of the parts, joined with commas.
     namespace: String,
     store: IndexReader<K, M>,
     /// The waits by the key of the object that is waited for. No count is 0.
@@ -107,9 +108,10 @@ impl<K: Send + Sync + 'static, M: Meta<K>> ObservedStore for WrittenStore<K, M> 
     }
 
     fn observes(&self, target: &Target<'_>) -> bool {
-        // No namespace has a space in its name.
-        let is_one = !self.namespace.is_empty() && !self.namespace.contains(' ');
-        target.is_of(&self.resource) && (!is_one || self.namespace == target.namespace)
+        // No namespace has a space or a comma in its name.
+        let has_namespace = self.namespace.contains(' ')
+            || self.namespace.split(',').any(|own| own.is_empty() || own == target.namespace);
+        target.is_of(&self.resource) && has_namespace
     }
 
     fn history(&self) -> u64 {
@@ -215,9 +217,10 @@ mod tests {
     use std::sync::Arc;
 
     use deltafifo::{Indexer, KeyFunc};
+    use http::Uri;
     use k8s_openapi::api::core::v1::ConfigMap;
 
-    use super::{Waiting, WrittenStore};
+    use super::{ObservedStore, Target, Waiting, WrittenStore};
     use crate::KubeMeta;
     use crate::shared_informer::{Cause, Notification};
 
@@ -242,5 +245,19 @@ mod tests {
         drop(second);
         assert!(store.waiting.lock().is_empty());
         drop(waiters);
+    }
+
+    #[test]
+    fn store_observes_the_namespaces_of_its_informer() {
+        let uri = Uri::from_static("/api/v1/namespaces/shop/configmaps");
+        let target = Target::of(&uri).unwrap();
+        for namespace in ["", "shop", "several namespaces", "bank,shop", "bank,"] {
+            assert!(store(namespace).observes(&target), "{namespace:?}");
+        }
+        for namespace in ["bank", "bank,home"] {
+            assert!(!store(namespace).observes(&target), "{namespace:?}");
+        }
+        let uri = Uri::from_static("/api/v1/namespaces/shop/secrets");
+        assert!(!store("shop").observes(&Target::of(&uri).unwrap()));
     }
 }

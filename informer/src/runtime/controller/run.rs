@@ -218,6 +218,13 @@ where
             tokio::select! {
                 biased;
                 Some(()) = self.forceful.next() => return StreamStep::End,
+                // Before `synced`: the task may have owned the writer of a store, and the panic
+                // has dropped it.
+                Some(ended) = self.started.tasks.join_next(), if !self.is_shut_down => {
+                    if let Err(error) = ended {
+                        resume_panic(error);
+                    }
+                }
                 // Before `ends`: if an informer stops before its first list, the stream must
                 // yield an error and not just end.
                 synced = synced(&mut self.syncing), if self.syncing.is_some() && !self.is_shut_down => {
@@ -246,11 +253,6 @@ where
                 },
                 Some(error) = self.errors.recv(), if !self.is_shut_down => {
                     return StreamStep::Failed(Error::QueueError(error));
-                }
-                Some(ended) = self.started.tasks.join_next(), if !self.is_shut_down => {
-                    if let Err(error) = ended {
-                        resume_panic(error);
-                    }
                 }
                 Some((item, seen)) = self.held.next(), if !self.is_shut_down => {
                     if let Err(error) = self.release(&item, seen) {

@@ -61,8 +61,7 @@ where
     ///   `streaming_lists`) looks like a deletion of the objects that it does not have yet. The
     ///   informer of [`Controller::new`] requests no such list.
     /// * A panic of the predicate of `when`, or of the policy of [`retry`](Self::retry) when an
-    ///   object is deleted, is a panic of the task that polls the controller. If no other stream or
-    ///   informer of the controller lives, the controller may end without the panic.
+    ///   object is deleted, is a panic of the task that polls the controller.
     ///
     /// An informer gives what is listed at [`for_stream`](Self::for_stream), and reports its
     /// errors; a shared stream has none, because the stream that fills the store yields them.
@@ -188,8 +187,7 @@ where
     /// The caller must poll the stream that fills the store, as for
     /// [`for_shared_stream`](Self::for_shared_stream). Unlike an informer, the store need not be
     /// complete when reconciles begin. A panic of `mapper` is a panic of the task that polls the
-    /// controller. If no other stream or informer of the controller lives, the controller may end
-    /// without the panic.
+    /// controller.
     pub fn watches_shared_stream<Other, I>(
         self,
         trigger: impl Stream<Item = Arc<Other>> + Send + 'static,

@@ -2,6 +2,8 @@
 //! controller's stream is first polled.
 
 use std::convert::Infallible;
+use std::mem;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,6 +23,7 @@ use crate::KubeMeta;
 use crate::runtime::form::Form;
 use crate::runtime::own_writes::ObservedStores;
 use crate::runtime::reflector::Store;
+use crate::util::catching::catching;
 
 /// A function that starts the task of a user stream that requests reconciles.
 pub(super) type StartTrigger = Box<dyn FnOnce(&mut Started) + Send>;
@@ -108,11 +111,17 @@ impl Started {
     }
 
     /// Runs a task that polls a stream of the user. When the tasks of all streams have ended and
-    /// the controller has no informer, the controller shuts down, as in kube.
+    /// the controller has no informer, the controller shuts down, as in kube. A panic of a task is
+    /// resumed in the task that polls the controller.
     pub(super) fn spawn_source(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         let source = self.source.clone();
         self.spawn(async move {
-            task.await;
+            if let Err(panic) = catching(task).await {
+                // The guard is kept. Otherwise the controller could notice the end of all sources
+                // before the panic, and end without it.
+                mem::forget(source);
+                resume_unwind(panic);
+            }
             drop(source);
         });
     }

@@ -189,8 +189,7 @@ where
     /// as in [`owns_stream`](Self::owns_stream).
     ///
     /// `mapper` runs in a task of the controller and should return quickly. A panic of `mapper` is
-    /// a panic of the task that polls the controller. If no other stream or informer of the
-    /// controller lives, the controller may end without the panic.
+    /// a panic of the task that polls the controller.
     ///
     /// **An informer gives more.** [`watches`](Self::watches) and
     /// [`watches_informer`](Self::watches_informer) also map objects that were deleted while the
@@ -266,9 +265,7 @@ pub(super) fn follow_notifications<K: 'static>(
     follow(notifications, errors, started, move |notification, schedule| {
         let mut user_calls = FirstPanic::default();
         deliver(notification, schedule, &mut user_calls);
-        // Ends the task, and then the controller, like any panic of a stream of the user. If this
-        // is the last source, the controller may notice the end of all sources before the panic,
-        // and then ends without it.
+        // Ends the task, and then the controller, like any panic of a stream of the user.
         user_calls.resume();
     });
 }

@@ -67,6 +67,13 @@ async fn panic_of_a_stream_or_a_mapper_panics_the_task_that_polls_the_controller
 }
 
 #[tokio::test(start_paused = true)]
+async fn panic_of_the_last_stream_panics_the_task_that_polls_the_controller() {
+    assert_both!(panicking_last_stream, "panicked");
+    assert_both!(panicking_mapper_of_the_last_stream, "panicked");
+    assert_both!(panicking_stream_that_fills_the_store, "panicked");
+}
+
+#[tokio::test(start_paused = true)]
 async fn streams_of_watchers_reconcile_changed_owned_and_mapped_objects() {
     let expected = ["a, b", "a, b", "no c, no d", "a", "a", "a", "", ""];
     assert_both!(watched_server, expected);

@@ -245,21 +245,47 @@ pub async fn dropped_controller() -> bool {
     trigger.is_closed() && pods.is_closed()
 }
 
+/// Returns a stream that owns a value and panics.
+fn panicking<K: 'static>(
+    owned: impl Send + 'static,
+) -> impl Stream<Item = Sent<K>> + Send + 'static {
+    stream::poll_fn(move |_| {
+        let _owned = &owned;
+        panic!("expected by this test")
+    })
+}
+
 pub async fn panicking_stream() -> String {
     let (store, _writer) = filled(&["a"]);
-    let panicking = stream::poll_fn(|_| -> std::task::Poll<Option<Sent<Pod>>> {
-        panic!("expected by this test")
-    });
-    let mut running = run(Controller::for_stream(stream::pending(), store).owns_stream(panicking));
-    running.at_rest().await
+    let controller = Controller::for_stream(stream::pending(), store);
+    run(controller.owns_stream(panicking::<Pod>(()))).at_rest().await
+}
+
+pub async fn panicking_last_stream() -> String {
+    let (store, _writer) = filled(&["a"]);
+    run(Controller::for_stream(panicking(()), store)).at_rest().await
+}
+
+pub async fn panicking_stream_that_fills_the_store() -> String {
+    let (store, writer) = reflector::store();
+    run(Controller::for_stream(panicking(writer), store)).at_rest().await
 }
 
 pub async fn panicking_mapper() -> String {
+    mapper_that_panics(stream::pending()).await
+}
+
+pub async fn panicking_mapper_of_the_last_stream() -> String {
+    mapper_that_panics(stream::empty()).await
+}
+
+async fn mapper_that_panics(
+    trigger: impl Stream<Item = Sent<ConfigMap>> + Send + 'static,
+) -> String {
     let (store, _writer) = filled(&["a"]);
     let (pods, of_pods) = channel::<Sent<Pod>>();
     let mapper = |_: Pod| -> Option<ObjectRef<ConfigMap>> { panic!("expected by this test") };
-    let mut running =
-        run(Controller::for_stream(stream::pending(), store).watches_stream(of_pods, mapper));
+    let mut running = run(Controller::for_stream(trigger, store).watches_stream(of_pods, mapper));
     pods.send(Ok(typed_pod("p", &[]))).unwrap();
     running.at_rest().await
 }

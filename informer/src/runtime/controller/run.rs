@@ -212,7 +212,12 @@ where
     async fn next(&mut self) -> StreamStep<F::Object, E> {
         loop {
             if self.is_shut_down && self.work.is_empty() {
-                return StreamStep::End;
+                // The tasks that send errors have been aborted, so only errors from before the
+                // shutdown delay the end.
+                return match self.errors.try_recv() {
+                    Ok(error) => StreamStep::Failed(Error::QueueError(error)),
+                    Err(_) => StreamStep::End,
+                };
             }
             let takes = self.syncing.is_none() && !self.is_shut_down && self.work.len() < self.most;
             tokio::select! {
@@ -251,7 +256,8 @@ where
                     // in `Compact::decode`, so this panic comes from a drop.
                     Err(error) => resume_panic(error),
                 },
-                Some(error) = self.errors.recv(), if !self.is_shut_down => {
+                // After `ends`: errors that keep coming must not prevent a shutdown.
+                Some(error) = self.errors.recv() => {
                     return StreamStep::Failed(Error::QueueError(error));
                 }
                 Some((item, seen)) = self.held.next(), if !self.is_shut_down => {

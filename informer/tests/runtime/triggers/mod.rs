@@ -30,6 +30,16 @@ async fn stream_that_fails_all_the_time_is_polled_with_backoff() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn errors_from_before_the_end_of_all_streams_are_yielded() {
+    assert_both!(stream_that_fails_and_ends, ["queue error", "queue error"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stream_that_fails_faster_than_errors_are_taken_does_not_prevent_a_shutdown() {
+    assert_both!(shutdown_while_a_stream_fails, true);
+}
+
+#[tokio::test(start_paused = true)]
 async fn controller_ends_when_all_of_its_streams_have_ended() {
     assert_both!(ending_streams, ["", "a", "b", "ended"]);
 }

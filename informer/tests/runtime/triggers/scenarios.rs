@@ -12,7 +12,7 @@ use kube::Api;
 use kube::core::PartialObjectMeta;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::runtime::controller::{self, Action, Controller};
 use super::runtime::reflector::store::Writer;
@@ -27,17 +27,24 @@ pub struct Running {
     polling: JoinHandle<()>,
 }
 
-/// Polls a controller. Each reconcile waits for a permit.
-fn run_gated(controller: Controller<ConfigMap>, gate: Arc<Semaphore>) -> Running {
-    let (sender, yielded) = mpsc::unbounded_channel();
+/// Returns what a controller yields. Each reconcile waits for a permit.
+fn outcomes(
+    controller: Controller<ConfigMap>,
+    gate: Arc<Semaphore>,
+) -> impl Stream<Item = String> + Send + 'static {
     let reconcile = |_, gate: Arc<Semaphore>| async move {
         gate.acquire().await.expect("never closed").forget();
         Ok(Action::await_change())
     };
-    let stream = controller.run(reconcile, |_, _: &Failed, _| Action::await_change(), gate);
-    let polling = tokio::spawn(stream.for_each(move |item| {
+    controller.run(reconcile, |_, _: &Failed, _| Action::await_change(), gate).map(shown)
+}
+
+/// Polls a controller. Each reconcile waits for a permit.
+fn run_gated(controller: Controller<ConfigMap>, gate: Arc<Semaphore>) -> Running {
+    let (sender, yielded) = mpsc::unbounded_channel();
+    let polling = tokio::spawn(outcomes(controller, gate).for_each(move |outcome| {
         // Fails if the test has ended.
-        let _ = sender.send(shown(item));
+        let _ = sender.send(outcome);
         async {}
     }));
     Running { yielded, polling }
@@ -143,10 +150,38 @@ pub async fn failing_streams() -> Vec<String> {
 /// Returns how many errors a stream that fails at once can yield in a minute.
 pub async fn errors_in_a_minute() -> usize {
     let (store, _writer) = filled(&[]);
-    let failing = stream::repeat_with(|| Sent::Err(watcher::Error::NoResourceVersion));
-    let mut running = run(Controller::for_stream(failing, store));
+    let mut running = run(Controller::for_stream(failing(), store));
     sleep(Duration::from_secs(60)).await;
     std::iter::from_fn(|| running.yielded.try_recv().ok()).count()
+}
+
+/// Returns what a controller yields until it ends, if the task that polls it is busy for a minute
+/// after each item.
+async fn polled_slowly(controller: Controller<ConfigMap>) -> Vec<String> {
+    let busy = |outcome| async move {
+        sleep(Duration::from_secs(60)).await;
+        outcome
+    };
+    outcomes(controller, Arc::new(Semaphore::new(0))).then(busy).collect().await
+}
+
+fn failing() -> impl Stream<Item = Sent<ConfigMap>> + Send + 'static {
+    stream::repeat_with(|| Err(watcher::Error::NoResourceVersion))
+}
+
+/// Returns what a controller yields whose only stream fails twice and ends.
+pub async fn stream_that_fails_and_ends() -> Vec<String> {
+    let (store, _writer) = filled(&[]);
+    polled_slowly(Controller::for_stream(failing().take(2), store)).await
+}
+
+/// Returns whether a controller ends at a graceful shutdown whose stream fails faster than its
+/// errors are taken.
+pub async fn shutdown_while_a_stream_fails() -> bool {
+    let (store, _writer) = filled(&[]);
+    let stopped = sleep(Duration::from_secs(600));
+    let controller = Controller::for_stream(failing(), store).graceful_shutdown_on(stopped);
+    timeout(Duration::from_secs(86_400), polled_slowly(controller)).await.is_ok()
 }
 
 pub async fn ending_streams() -> Vec<String> {

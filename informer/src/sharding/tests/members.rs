@@ -16,8 +16,8 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
 use super::rig::*;
 use crate::lease::set_wall_clock;
-use crate::sharding::RunError;
 use crate::sharding::participants::Participant;
+use crate::sharding::{Permit, RunError};
 
 #[tokio::test(start_paused = true)]
 async fn single_member_fills_and_enqueues_all_shards_and_deletes_its_lease_when_stopped() {
@@ -79,16 +79,22 @@ async fn second_member_takes_half_of_the_shards_when_it_is_settled() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn shards_that_their_owners_release_one_after_another_share_one_list() {
-    let server = server();
-    let first = Replica::start(&server, "a");
+/// Starts two replicas. Returns them when the first is about to release the shards of the second,
+/// with permits of the first for these shards.
+async fn with_work_on_moving_shards(server: &ApiServer) -> (Replica, Replica, Vec<Permit>) {
+    let first = Replica::start(server, "a");
     first.owns(16).await;
     let mut permits: Vec<_> = (0..16).map(|shard| first.admit(shard).unwrap()).collect();
-    let second = Replica::start(&server, "b");
+    let second = Replica::start(server, "b");
     first.owns(8).await;
-    // Those of the shards that move end 8 ms after each other.
     permits.retain(|permit| first.admit(permit.shard()).is_none());
+    (first, second, permits)
+}
+
+#[tokio::test(start_paused = true)]
+async fn shards_that_their_owners_release_one_after_another_share_one_list() {
+    let (_first, second, permits) = with_work_on_moving_shards(&server()).await;
+    // The work on the shards ends 8 ms after each other.
     for permit in permits {
         drop(permit);
         sleep(Duration::from_millis(8)).await;
@@ -99,13 +105,7 @@ async fn shards_that_their_owners_release_one_after_another_share_one_list() {
 
 #[tokio::test(start_paused = true)]
 async fn shard_whose_work_takes_long_does_not_delay_the_others() {
-    let server = server();
-    let first = Replica::start(&server, "a");
-    first.owns(16).await;
-    let mut permits: Vec<_> = (0..16).map(|shard| first.admit(shard).unwrap()).collect();
-    let second = Replica::start(&server, "b");
-    first.owns(8).await;
-    permits.retain(|permit| first.admit(permit.shard()).is_none());
+    let (_first, second, mut permits) = with_work_on_moving_shards(&server()).await;
     let (began, last) = (Instant::now(), permits.pop().unwrap());
     drop(permits);
     second.owns(7).await;

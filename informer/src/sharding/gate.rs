@@ -5,6 +5,8 @@
 //! [`Permit`] for each piece of work.
 
 use std::collections::BTreeSet;
+use std::mem;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -14,7 +16,7 @@ use kube::Client;
 use tokio::sync::Notify;
 
 use super::hash::{ObjectId, ShardBy};
-use super::permit::{Permit, Tenure};
+use super::permit::{HeldShard, Permit, Tenure};
 use super::shards::{ShardCount, ShardSet};
 use crate::lease::{Clock, Clocks, Hold, HoldOwner};
 use crate::util::sleep::wait_until_some;
@@ -30,30 +32,44 @@ struct Inner {
     client: Client,
     clock: Clock,
     tick: Duration,
-    shards: Vec<Arc<ShardGate>>,
+    shards: Vec<ShardGate>,
     /// The shards that were closed and that [`Gate::idle`] has not reported since.
     unreported: Mutex<BTreeSet<u8>>,
     /// The signal that a shard was closed, or that the work on a closed shard has ended.
     idle: Arc<Notify>,
 }
 
-/// The gate of one shard. Every permit writes to it, so each has cache lines of its own.
-#[repr(align(128))]
-pub(super) struct ShardGate {
-    /// The work on the shard that is in progress, of all tenures.
-    pub(super) admission: Admission,
+/// The gate of one shard.
+#[derive(Default)]
+struct ShardGate {
     /// The hold of this member on the shard, from the time before the gate is opened until the
     /// closed gate is reported to be idle.
     held: RwLock<Option<Held>>,
-    /// The signal that the work on some shard has ended while its gate is closed.
-    pub(super) idle: Arc<Notify>,
+    stripes: Stripes,
 }
 
-/// A hold on a shard. It ends when the last clone is dropped.
+/// A hold on a shard, and the handle that ends it when the last clone is dropped.
 #[derive(Clone)]
 struct Held {
     owner: Arc<HoldOwner>,
-    tenure: Arc<Tenure>,
+    shard: Arc<HeldShard>,
+}
+
+/// The stripes of a shard's gate. All are opened and closed together.
+pub(super) type Stripes = Arc<[Stripe; STRIPES]>;
+
+/// The number of stripes of a gate. More threads than that share stripes.
+const STRIPES: usize = 8;
+
+/// A part of a shard's gate for some of the threads. Every permit writes to its stripe, so stripes
+/// share no cache line, and threads that work on one shard do not wait for each other.
+#[derive(Default)]
+#[repr(align(128))]
+pub(super) struct Stripe {
+    /// The work in progress, of all tenures.
+    pub(super) admission: Admission,
+    /// The tenure of the hold on the shard.
+    tenure: RwLock<Option<Arc<Tenure>>>,
 }
 
 /// The claim by which a member holds a shard.
@@ -78,14 +94,7 @@ impl Gate {
         tick: Duration,
     ) -> Self {
         let idle = Arc::new(Notify::new());
-        let shard = || {
-            Arc::new(ShardGate {
-                admission: Admission::default(),
-                held: RwLock::default(),
-                idle: Arc::clone(&idle),
-            })
-        };
-        let shards = (0..count.get()).map(|_| shard()).collect();
+        let shards = (0..count.get()).map(|_| ShardGate::default()).collect();
         let unreported = Mutex::default();
         Self(Arc::new(Inner { count, by, client, clock, tick, shards, unreported, idle }))
     }
@@ -95,31 +104,31 @@ impl Gate {
     pub(crate) fn open(&self, shard: u8, lease: &ShardTerm, deadline: Clocks) {
         let gate = self.shard(shard);
         self.0.unreported.lock().remove(&shard);
-        let is_of = |held: &Held| held.tenure.lease == *lease && held.tenure.hold.is_held();
+        let is_of = |held: &Held| held.shard.lease == *lease && held.shard.hold.is_held();
         // A hold that ends or moves wakes user code, so this happens with no lock held.
         if let Some(held) = gate.held().filter(is_of) {
             held.owner.extend(deadline);
         } else {
-            let former = gate.held.write().replace(self.hold(shard, lease, deadline));
-            drop(former);
+            gate.replace(Some(self.hold(shard, lease, deadline)));
         }
         // Last: work that was admitted before the new hold is published would find the former one,
         // which has ended, and would come to nothing.
-        gate.admission.open();
+        gate.stripes.iter().for_each(|stripe| stripe.admission.open());
     }
 
     fn hold(&self, shard: u8, lease: &ShardTerm, deadline: Clocks) -> Held {
-        let Inner { client, clock, tick, .. } = &*self.0;
+        let Inner { client, clock, tick, idle, .. } = &*self.0;
         let (owner, hold) = Hold::new(deadline, *clock, *tick);
-        let tenure = Arc::new(Tenure {
+        let shard = Arc::new(HeldShard {
             shard,
             lease: lease.clone(),
             hold,
-            gate: Arc::clone(self.shard(shard)),
+            stripes: Arc::clone(&self.shard(shard).stripes),
+            idle: Arc::clone(idle),
             client: client.clone(),
             fenced: OnceLock::new(),
         });
-        Held { owner: Arc::new(owner), tenure }
+        Held { owner: Arc::new(owner), shard }
     }
 
     /// Moves the deadline of all permits, and of the work that is admitted.
@@ -133,12 +142,12 @@ impl Gate {
 
     /// Returns whether the hold on a shard was found to have ended: it admits no more work.
     pub(crate) fn has_expired(&self, shard: u8) -> bool {
-        self.shard(shard).held().is_some_and(|held| !held.tenure.hold.is_held())
+        self.shard(shard).held().is_some_and(|held| !held.shard.hold.is_held())
     }
 
     /// Admits no more work on a shard. Permits that are out stay held.
     pub(crate) fn close(&self, shard: u8) {
-        self.shard(shard).admission.close();
+        self.shard(shard).stripes.iter().for_each(|stripe| stripe.admission.close());
         self.0.unreported.lock().insert(shard);
         self.0.idle.notify_waiters();
     }
@@ -157,20 +166,19 @@ impl Gate {
     pub(crate) async fn idle(&self) -> u8 {
         let idle = wait_until_some(&self.0.idle, || {
             let mut unreported = self.0.unreported.lock();
-            let is_idle = |shard: &u8| self.shard(*shard).admission.is_idle();
+            let is_idle = |shard: &u8| self.shard(*shard).is_idle();
             let idle = unreported.iter().copied().find(is_idle)?;
             unreported.remove(&idle);
             Some(idle)
         });
         let shard = idle.await;
-        let held = self.shard(shard).held.write().take();
-        drop(held);
+        self.shard(shard).replace(None);
         shard
     }
 
     /// Returns whether work on a shard is admitted, or in progress.
     pub(crate) fn has_work(&self) -> bool {
-        self.0.shards.iter().any(|gate| !gate.admission.is_idle())
+        self.0.shards.iter().any(|gate| !gate.is_idle())
     }
 
     /// Waits until no shard that was closed has work in progress.
@@ -184,7 +192,7 @@ impl Gate {
     /// not start work on the shard.
     pub(crate) fn admit(&self, shard: u8) -> Option<Permit> {
         // If the gate is opened for another tenure from here on, this one refuses.
-        let tenure = self.shard(shard).held.read().as_ref().map(|held| Arc::clone(&held.tenure));
+        let tenure = self.shard(shard).stripes[stripe_of_thread()].tenure.read().clone();
         Permit::start(tenure?)
     }
 
@@ -203,7 +211,7 @@ impl Gate {
         self.0.by
     }
 
-    fn shard(&self, shard: u8) -> &Arc<ShardGate> {
+    fn shard(&self, shard: u8) -> &ShardGate {
         &self.0.shards[usize::from(shard)]
     }
 
@@ -217,13 +225,10 @@ impl Gate {
 }
 
 impl Drop for Inner {
-    /// Drops the holds. A hold has a handle of its gate, and the gate has the hold, so neither
-    /// would ever be freed.
+    /// Drops the holds. A tenure has a handle of the stripes, and its stripe has the tenure, so
+    /// neither would ever be freed.
     fn drop(&mut self) {
-        for gate in &self.shards {
-            let held = gate.held.write().take();
-            drop(held);
-        }
+        self.shards.iter().for_each(|gate| gate.replace(None));
     }
 }
 
@@ -231,6 +236,33 @@ impl ShardGate {
     fn held(&self) -> Option<Held> {
         self.held.read().clone()
     }
+
+    /// Publishes a hold, or none. The former one ends, which wakes user code, so this happens with
+    /// no lock held.
+    fn replace(&self, held: Option<Held>) {
+        for (number, stripe) in self.stripes.iter().enumerate() {
+            let tenure = held.as_ref().map(|held| Tenure::new(&held.shard, number));
+            let former = mem::replace(&mut *stripe.tenure.write(), tenure);
+            drop(former);
+        }
+        let former = mem::replace(&mut *self.held.write(), held);
+        drop(former);
+    }
+
+    /// Returns whether the gate is closed and all work has ended. Once true, the result stays true
+    /// until the gate is opened, because it does for each stripe.
+    fn is_idle(&self) -> bool {
+        self.stripes.iter().all(|stripe| stripe.admission.is_idle())
+    }
+}
+
+/// Returns the stripe that the work of the current thread enters.
+fn stripe_of_thread() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    // Relaxed: only that the numbers differ matters.
+    thread_local!(static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES);
+    // A destructor of another thread-local may ask after this one was destroyed.
+    NUMBER.try_with(|number| *number).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -410,6 +442,51 @@ mod tests {
         assert!(moved.resume().is_none() && rig.gate.admit(1).is_some());
         rig.gate.close(1);
         assert_eq!(rig.reported(), Some(1));
+    }
+
+    /// Takes permits in threads of their own, so that they enter by different stripes.
+    fn permits_of_threads(gate: &Gate, shard: u8) -> Vec<Permit> {
+        let admit = || {
+            let gate = gate.clone();
+            std::thread::spawn(move || gate.admit(shard).unwrap())
+        };
+        let threads: Vec<_> = (0..=STRIPES).map(|_| admit()).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn shard_is_idle_when_the_work_of_every_thread_has_ended() {
+        let rig = rig();
+        rig.open(1, 1);
+        let permits = permits_of_threads(&rig.gate, 1);
+        rig.gate.close(1);
+        for permit in permits {
+            assert!(rig.gate.has_work());
+            assert_eq!(rig.reported(), None);
+            drop(permit);
+        }
+        assert!(!rig.gate.has_work());
+        assert_eq!(rig.reported(), Some(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn client_writes_while_any_thread_works_on_the_closed_shard() {
+        let mut rig = rig();
+        rig.open(1, 1);
+        let mut permits = permits_of_threads(&rig.gate, 1);
+        let client = permits[0].client();
+        rig.gate.close(1);
+        while let Some(permit) = permits.pop() {
+            let request = pin!(client.request_text(write()));
+            let (answered, ()) = futures_util::join!(request, async {
+                rig.requests.recv().await.unwrap().send(()).unwrap();
+            });
+            assert!(answered.is_ok());
+            drop(permit);
+        }
+        // The work of a request may end after its answer has arrived.
+        assert_eq!(rig.gate.idle().await, 1);
+        assert!(client.request_text(write()).await.is_err());
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,8 +8,9 @@ use std::task::Poll;
 use deltafifo::Admission;
 use deltafifo::tenure::{self, Work};
 use kube::Client;
+use tokio::sync::Notify;
 
-use super::gate::{ShardGate, ShardTerm};
+use super::gate::{ShardTerm, Stripes};
 #[cfg(test)]
 use super::mutants::TaskMutant;
 use crate::lease::{Hold, fenced};
@@ -50,28 +51,54 @@ impl PausedPermit {
     }
 }
 
-/// The time in which this member holds a shard and may work on it.
+/// The time in which this member holds a shard and may work on it, for work that enters the gate
+/// by one stripe. Every permit changes the count of its handles, so it has cache lines of its own.
+#[repr(align(128))]
 pub(super) struct Tenure {
+    shard: Arc<HeldShard>,
+    stripe: usize,
+}
+
+/// A hold on a shard, which the tenures of all stripes share.
+pub(super) struct HeldShard {
     pub(super) shard: u8,
     pub(super) lease: ShardTerm,
     pub(super) hold: Hold,
-    pub(super) gate: Arc<ShardGate>,
+    pub(super) stripes: Stripes,
+    /// The signal that the work on some shard has ended while its gate is closed.
+    pub(super) idle: Arc<Notify>,
     pub(super) client: Client,
     /// The client that permits share, which is built when the first permit needs it.
     pub(super) fenced: OnceLock<Client>,
 }
 
+impl Tenure {
+    /// Returns the tenure of a hold for work that enters by this stripe.
+    pub(super) fn new(shard: &Arc<HeldShard>, stripe: usize) -> Arc<Self> {
+        Arc::new(Self { shard: Arc::clone(shard), stripe })
+    }
+}
+
 impl tenure::Tenure for Tenure {
     fn gate(&self) -> &Admission {
-        &self.gate.admission
+        &self.shard.stripes[self.stripe].admission
     }
 
     fn is_held(&self) -> bool {
-        self.hold.is_held()
+        self.shard.hold.is_held()
     }
 
     fn idle(&self) {
-        self.gate.idle.notify_waiters();
+        self.shard.idle.notify_waiters();
+    }
+}
+
+impl HeldShard {
+    /// Starts a piece of work that belongs to work in progress, even if the gate is closed. Returns
+    /// `None` if there is none and the gate is closed, or if the hold has ended.
+    fn join(self: &Arc<Self>) -> Option<Work<Tenure>> {
+        let join = |stripe| Work::join(&Tenure::new(self, stripe));
+        (0..self.stripes.len()).find_map(join).filter(|_| self.hold.is_held())
     }
 }
 
@@ -82,8 +109,8 @@ impl Permit {
         Work::start(tenure).map(Self)
     }
 
-    fn tenure(&self) -> &Arc<Tenure> {
-        self.0.tenure()
+    fn held(&self) -> &Arc<HeldShard> {
+        &self.0.tenure().shard
     }
 
     /// Returns the permit of the reconcile or deletion handler of a sharded controller that the
@@ -100,19 +127,17 @@ impl Permit {
         if TaskMutant::WorkOutlivesPermit.is_chosen() {
             return Some(CURRENT.scope(self, work).await);
         }
-        let tenure = Arc::clone(self.tenure());
+        let tenure = Arc::clone(self.0.tenure());
+        let hold = &tenure.shard.hold;
         // The scope drops `work` before it drops the permit.
         let mut work = pin!(CURRENT.scope(self, work));
         // An async block, so that `ended` is called only when it is polled.
-        let mut lost = pin!(async { tenure.hold.clone().ended().await });
+        let mut lost = pin!(async { hold.clone().ended().await });
         let mut is_first = true;
         poll_fn(|context| {
             // Work that ends at its first poll needs no timer, which `lost` would set.
-            let is_lost = if is_first {
-                !tenure.hold.is_held()
-            } else {
-                lost.as_mut().poll(context).is_ready()
-            };
+            let is_lost =
+                if is_first { !hold.is_held() } else { lost.as_mut().poll(context).is_ready() };
             if is_lost {
                 return Poll::Ready(None);
             }
@@ -129,7 +154,7 @@ impl Permit {
 
     /// Pauses this piece of work.
     pub(crate) fn pause(self) -> PausedPermit {
-        PausedPermit(Arc::clone(self.tenure()))
+        PausedPermit(Arc::clone(self.0.tenure()))
     }
 
     /// Calls a function with this permit as the current one.
@@ -142,13 +167,13 @@ impl Permit {
     /// renew deadline. Reads two clocks.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.tenure().hold.is_held()
+        self.held().hold.is_held()
     }
 
     /// Waits until the permit is lost. If the machine was suspended, this is noticed within a retry
     /// period after it has resumed.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
-        self.tenure().hold.clone().ended()
+        self.held().hold.clone().ended()
     }
 
     /// Returns a client that refuses mutating requests once the permit is lost, like the
@@ -161,17 +186,15 @@ impl Permit {
     /// dropped, it refuses requests once the shard has moved.
     #[must_use]
     pub fn client(&self) -> Client {
-        let Tenure { fenced: cell, client, hold, .. } = &**self.tenure();
+        let HeldShard { fenced: cell, client, hold, .. } = &**self.held();
         #[cfg(test)]
         if TaskMutant::ClientIsNotFenced.is_chosen() {
             return client.clone();
         }
         let build = || {
-            // The tenure holds this client.
-            let tenure = Arc::downgrade(self.tenure());
-            fenced(client, hold, move || {
-                Work::join(&tenure.upgrade()?).filter(|work| work.tenure().hold.is_held())
-            })
+            // The hold has this client.
+            let held = Arc::downgrade(self.held());
+            fenced(client, hold, move || held.upgrade()?.join())
         };
         cell.get_or_init(build).clone()
     }
@@ -179,7 +202,7 @@ impl Permit {
     /// Returns the number of the shard.
     #[must_use]
     pub fn shard(&self) -> u8 {
-        self.tenure().shard
+        self.held().shard
     }
 
     /// Returns the number of transitions (`leaseTransitions`) of the shard's Lease. Together with
@@ -187,24 +210,24 @@ impl Permit {
     /// to `i32::MAX`. A Lease that is deleted and created again starts anew, with another uid.
     #[must_use]
     pub fn transitions(&self) -> i32 {
-        self.tenure().lease.transitions
+        self.held().lease.transitions
     }
 
     /// Returns the uid of the shard's Lease.
     #[must_use]
     pub fn uid(&self) -> &str {
-        &self.tenure().lease.uid
+        &self.held().lease.uid
     }
 
     /// Returns the identity of the member that holds the shard.
     #[must_use]
     pub fn member(&self) -> &str {
-        &self.tenure().lease.member
+        &self.held().lease.member
     }
 }
 
 impl Clone for Permit {
     fn clone(&self) -> Self {
-        Self(Work::join(self.tenure()).expect("this permit is work in progress"))
+        Self(Work::join(self.0.tenure()).expect("this permit is work in progress"))
     }
 }

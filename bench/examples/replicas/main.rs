@@ -14,6 +14,7 @@ mod elector;
 mod gate;
 mod idle;
 mod moves;
+mod overlaps;
 mod processes;
 mod replica;
 mod row;

@@ -9,6 +9,7 @@ use tokio::time::sleep;
 use crate::cluster::{
     Failure, Requests, SHARDS, Timing, create_leases, create_maps, reached, server,
 };
+use crate::overlaps::Overlaps;
 use crate::replica::{Mode, Plan, Replica};
 use crate::row::{Row, count};
 
@@ -26,9 +27,13 @@ pub(crate) async fn measure(
     create_maps(&server, objects)?;
     let plan = Plan { mode, objects, timing, began: Instant::now() };
     let limit = timing.lease_duration * 8;
+    let overlaps = Overlaps::new(objects);
+    let start = async |pod: &str| {
+        Replica::start_with(plan, &server.client(), pod, Some(Arc::clone(&overlaps))).await
+    };
     let mut replicas = Vec::new();
     for number in 0..MEMBERS {
-        replicas.push(Replica::start(plan, &server.client(), &format!("pod-{number}")).await?);
+        replicas.push(start(&format!("pod-{number}")).await?);
     }
     let is_balanced = || replicas.iter().all(|replica| replica.owned().len() == SHARDS / MEMBERS);
     reached("balance of four replicas", limit, is_balanced).await?;
@@ -36,7 +41,7 @@ pub(crate) async fn measure(
     let shards_of = shards_of(&replicas, objects)?;
 
     server.forget_requests();
-    let joiner = Replica::start(plan, &server.client(), "joiner").await?;
+    let joiner = start("joiner").await?;
     let began_to_join = plan.elapsed();
     let share = SHARDS / (MEMBERS + 1);
     let is_owned =
@@ -102,6 +107,7 @@ pub(crate) async fn measure(
         .bar(move_bar),
         row("stop: lists of objects, by all heirs", "", count(requests.lists)),
         row("stop: pages of these lists", "", count(requests.pages)),
+        row("all moves: overlaps of reconciles of an object", "", count(overlaps.count())).bar(0.0),
     ]);
     for replica in replicas {
         replica.kill().await;

@@ -51,7 +51,7 @@ pub(crate) async fn measure(
     Ok(vec![
         Row::new("gate: CPU of a permit, one thread", "ns", one).bar(100.0),
         Row::new("gate: CPU of a permit, two threads, each with its objects", "ns", two).bar(100.0),
-        Row::new("gate: CPU of a permit, two threads, one shard", "ns", same),
+        Row::new("gate: CPU of a permit, two threads, one shard", "ns", same).bar(100.0),
         Row::new("controller: CPU of a reconcile that does nothing", "ns", sharded_nanos)
             .unsharded(unsharded_nanos),
     ])

@@ -13,6 +13,7 @@ use std::time::Duration;
 use deltafifo::Admission;
 use deltafifo::locks::{Mutex, RwLock};
 use kube::Client;
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use super::hash::{ObjectId, ShardBy};
@@ -99,8 +100,10 @@ impl Gate {
         Self(Arc::new(Inner { count, by, client, clock, tick, shards, unreported, idle }))
     }
 
-    /// Admits work on a shard from now on, until the deadline. Work that was admitted before the
-    /// shard was closed goes on with its permits, if `lease` is the same and they are not lost.
+    /// Admits work on a shard from now on, until the deadline. Call it in the member's runtime.
+    ///
+    /// Work that was admitted before the shard was closed goes on with its permits, if `lease` is
+    /// the same and they are not lost.
     pub(crate) fn open(&self, shard: u8, lease: &ShardTerm, deadline: Clocks) {
         let gate = self.shard(shard);
         self.0.unreported.lock().remove(&shard);
@@ -125,6 +128,7 @@ impl Gate {
             hold,
             stripes: Arc::clone(&self.shard(shard).stripes),
             idle: Arc::clone(idle),
+            runtime: Handle::current(),
             client: client.clone(),
             fenced: OnceLock::new(),
         });
@@ -250,18 +254,19 @@ impl ShardGate {
     }
 
     /// Returns whether the gate is closed and all work has ended. Once true, the result stays true
-    /// until the gate is opened, because it does for each stripe.
+    /// until the gate is opened: the same is true of each stripe.
     fn is_idle(&self) -> bool {
         self.stripes.iter().all(|stripe| stripe.admission.is_idle())
     }
 }
 
 /// Returns the stripe that the work of the current thread enters.
-fn stripe_of_thread() -> usize {
+pub(super) fn stripe_of_thread() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     // Relaxed: only that the numbers differ matters.
     thread_local!(static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES);
-    // A destructor of another thread-local may ask after this one was destroyed.
+    // It fails if a platform has destroyed the number, and a destructor of another thread-local
+    // takes a permit.
     NUMBER.try_with(|number| *number).unwrap_or(0)
 }
 
@@ -473,10 +478,11 @@ mod tests {
     async fn client_writes_while_any_thread_works_on_the_closed_shard() {
         let mut rig = rig();
         rig.open(1, 1);
-        let mut permits = permits_of_threads(&rig.gate, 1);
-        let client = permits[0].client();
+        let permits = permits_of_threads(&rig.gate, 1);
+        // Not the first permit: the last one may have entered by the same stripe.
+        let client = permits[STRIPES / 2].client();
         rig.gate.close(1);
-        while let Some(permit) = permits.pop() {
+        for permit in permits {
             let request = pin!(client.request_text(write()));
             let (answered, ()) = futures_util::join!(request, async {
                 rig.requests.recv().await.unwrap().send(()).unwrap();
@@ -487,6 +493,24 @@ mod tests {
         // The work of a request may end after its answer has arrived.
         assert_eq!(rig.gate.idle().await, 1);
         assert!(client.request_text(write()).await.is_err());
+    }
+
+    #[test]
+    fn client_does_not_depend_on_the_runtime_of_its_first_caller() {
+        let runtime =
+            || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let driver = runtime();
+        let mut rig = driver.block_on(async { rig() });
+        driver.block_on(async { rig.open(1, 1) });
+        let permit = rig.gate.admit(1).unwrap();
+        // With no runtime, and in one that ends.
+        drop(permit.client());
+        let client = runtime().block_on(async { permit.client() });
+        let answered = driver.block_on(async {
+            let answer = async { rig.requests.recv().await.unwrap().send(()).unwrap() };
+            futures_util::join!(client.request_text(write()), answer).0
+        });
+        assert!(answered.is_ok(), "{answered:?}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,9 +8,10 @@ use std::task::Poll;
 use deltafifo::Admission;
 use deltafifo::tenure::{self, Work};
 use kube::Client;
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-use super::gate::{ShardTerm, Stripes};
+use super::gate::{ShardTerm, Stripes, stripe_of_thread};
 #[cfg(test)]
 use super::mutants::TaskMutant;
 use crate::lease::{Hold, fenced};
@@ -67,6 +68,8 @@ pub(super) struct HeldShard {
     pub(super) stripes: Stripes,
     /// The signal that the work on some shard has ended while its gate is closed.
     pub(super) idle: Arc<Notify>,
+    /// The runtime of the member, which outlives the tasks of a reconciler's own runtime.
+    pub(super) runtime: Handle,
     pub(super) client: Client,
     /// The client that permits share, which is built when the first permit needs it.
     pub(super) fenced: OnceLock<Client>,
@@ -97,8 +100,9 @@ impl HeldShard {
     /// Starts a piece of work that belongs to work in progress, even if the gate is closed. Returns
     /// `None` if there is none and the gate is closed, or if the hold has ended.
     fn join(self: &Arc<Self>) -> Option<Work<Tenure>> {
-        let join = |stripe| Work::join(&Tenure::new(self, stripe));
-        (0..self.stripes.len()).find_map(join).filter(|_| self.hold.is_held())
+        let (own, stripes) = (stripe_of_thread(), self.stripes.len());
+        let join = |offset| Work::join(&Tenure::new(self, (own + offset) % stripes));
+        (0..stripes).find_map(join).filter(|_| self.hold.is_held())
     }
 }
 
@@ -186,13 +190,15 @@ impl Permit {
     /// dropped, it refuses requests once the shard has moved.
     #[must_use]
     pub fn client(&self) -> Client {
-        let HeldShard { fenced: cell, client, hold, .. } = &**self.held();
+        let HeldShard { fenced: cell, runtime, client, hold, .. } = &**self.held();
         #[cfg(test)]
         if TaskMutant::ClientIsNotFenced.is_chosen() {
             return client.clone();
         }
         let build = || {
-            // The hold has this client.
+            // The client starts a task. It must not end with the runtime of this caller.
+            let _runtime = runtime.enter();
+            // Weak: the hold owns this client.
             let held = Arc::downgrade(self.held());
             fenced(client, hold, move || held.upgrade()?.join())
         };

@@ -51,6 +51,13 @@ pub const MODELS: &[Model] = &[
         outcomes: &["refused, busy", "refused, idle", "admitted, busy", "admitted, idle"],
         body: opened_again_while_draining,
     },
+    Model {
+        name: "admission::stripes_of_one_gate",
+        bound: Some(3), // 3 s
+        at_least: 25840,
+        outcomes: &["busy", "idle, 0 done", "idle, 1 done", "idle, 2 done"],
+        body: stripes_of_one_gate,
+    },
 ];
 
 /// A gate, and the count of ended work. Work adds 1 when it begins and 9 when it ends, so that a
@@ -179,6 +186,40 @@ fn work_sees_what_was_done_before_open() -> String {
     term.store(1, Ordering::Relaxed);
     gated.gate.open();
     worker.join().unwrap().to_owned()
+}
+
+/// Checks that a gate of two stripes is idle once each of them is: work enters by one of them, and
+/// a request joins the work of either.
+fn stripes_of_one_gate() -> String {
+    let gated = Gated::open();
+    let other = Arc::new(Admission::default());
+    other.open();
+    let worker = thread::spawn({
+        let (gated, other) = (gated.clone(), other.clone());
+        move || {
+            if other.admit() {
+                gated.add(1);
+                gated.add(9);
+                let _ = other.leave();
+            }
+        }
+    });
+    let client = thread::spawn({
+        let (gated, other) = (gated.clone(), other.clone());
+        move || {
+            if let Some(stripe) = [&gated.gate, &*other].into_iter().find(|stripe| stripe.join()) {
+                gated.add(1);
+                gated.add(9);
+                let _ = stripe.leave();
+            }
+        }
+    });
+    gated.gate.close();
+    other.close();
+    let seen = if other.is_idle() { gated.check_idle() } else { "busy".to_owned() };
+    worker.join().unwrap();
+    client.join().unwrap();
+    seen
 }
 
 /// Checks that the last piece of work wakes a driver that found the closed gate busy.

@@ -38,12 +38,12 @@
 //!    member because of a claim that was answered too late, the member claims the shard again, or
 //!    releases it. For a Lease that the member has created, see rule 7.
 //! 4. An answer counts only for the attempt in progress, and a list only for the claim before it.
-//! 5. Another member is dead once its Lease has been *fenced*: an observer has removed its name by
-//!    a write that contains a version which has not changed for the lease duration since the
-//!    observer first saw it. The observer takes the larger of its own lease duration and the one in
-//!    the Lease, by its monotonic clock. A member without a Lease is dead if that was so for the
-//!    lease duration: the largest of the observer's own, the one in the deleted Lease, and those
-//!    in the Leases of the member's shards.
+//! 5. Another member is dead once its Lease has been *fenced*: an observer has removed its name
+//!    by a write that contains a version which has not changed for the lease duration since the
+//!    observer first saw it. The observer takes the larger of its own lease duration and the
+//!    one in the Lease, by its monotonic clock. A member without a Lease is dead if it has had
+//!    none for the lease duration: the largest of the observer's own, the one in the deleted
+//!    Lease, and those in the Leases of the member's shards.
 //! 6. A shard is free if no member holds it, or its holder is dead. It is released only after all
 //!    work has ended, and is claimed only when no work of an earlier term is in progress here.
 //! 7. A member that is assigned a shard without a Lease creates one, which has its name and no

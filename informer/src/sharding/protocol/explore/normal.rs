@@ -262,7 +262,8 @@ impl Search<'_> {
             normalise_attempts(&mut shard.attempts);
             shard.attempts.flight.iter_mut().for_each(|flight| flight.sent = NOW);
             if let ShardState::Draining { since, .. } = &mut shard.state {
-                *since = NOW.monotonic;
+                // Once the timeout has passed, its age has no effect.
+                *since = (*since).max(NOW.monotonic - self.drain_timeout());
             }
         }
     }

@@ -15,12 +15,23 @@ use crate::wire::WireError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// The server refused the request, with an HTTP status or with an ERROR event of the watch.
+    /// The server refused the request, with an HTTP status.
     #[error(
         "the API server refused the request: {} {}: {}{}",
         status.code, status.reason, status.message, hint(status.code)
     )]
     Status {
+        /// The status.
+        status: Box<Status>,
+        /// The time that the server asks to wait before the next request.
+        retry_after: Option<Duration>,
+    },
+    /// The server ended an open watch with an ERROR event.
+    #[error(
+        "the API server ended the watch with an error: {} {}: {}{}",
+        status.code, status.reason, status.message, hint(status.code)
+    )]
+    ErrorEvent {
         /// The status.
         status: Box<Status>,
         /// The time that the server asks to wait before the next request.
@@ -118,6 +129,14 @@ impl RequestError {
         }
     }
 
+    /// Parses the JSON `Status` of an ERROR event.
+    pub(crate) fn from_event(status: &[u8]) -> Self {
+        match Self::from_status(status, None) {
+            Self::Status { status, retry_after } => Self::ErrorEvent { status, retry_after },
+            error => error,
+        }
+    }
+
     /// Returns the error of a list or a bookmark without a version. Such a list is incomplete, and
     /// nothing may be deleted because of it.
     pub(crate) fn without_version(what: &str) -> Self {
@@ -132,7 +151,7 @@ impl RequestError {
 
     fn status(&self) -> Option<&Status> {
         match self {
-            Self::Status { status, .. } => Some(status),
+            Self::Status { status, .. } | Self::ErrorEvent { status, .. } => Some(status),
             _ => None,
         }
     }
@@ -216,7 +235,7 @@ impl RequestError {
     /// ask.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Status { retry_after, .. } => *retry_after,
+            Self::Status { retry_after, .. } | Self::ErrorEvent { retry_after, .. } => *retry_after,
             _ => None,
         }
     }

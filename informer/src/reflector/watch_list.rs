@@ -50,8 +50,12 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             let repeats =
                 error.is_cut() && is_brief || is_for_later || error.is_version_unavailable();
             // These errors cost only one request.
-            let is_refusal =
-                matches!(error, RequestError::Status { .. } | RequestError::Unreachable(_));
+            let is_refusal = matches!(
+                error,
+                RequestError::Status { .. }
+                    | RequestError::ErrorEvent { .. }
+                    | RequestError::Unreachable(_)
+            );
             if repeats {
                 self.retry_later(error, backoff).await;
             } else {

@@ -7,9 +7,9 @@
 //! | what failed | variant of [`Error`] |
 //! | --- | --- |
 //! | a list, also one without a version | `InitialListFailed` |
-//! | a watch that could not be opened, or that the server refused, also by an `ERROR` event other than 410 | `WatchStartFailed` |
-//! | a watch from a version that is too old (410) | `WatchError` |
-//! | an open watch | `WatchFailed` |
+//! | a watch that could not be opened, or that the server refused | `WatchStartFailed` |
+//! | an `ERROR` event of a watch, for example because its version is too old (410) | `WatchError` |
+//! | an open watch, in any other way | `WatchFailed` |
 //! | an object that was not decoded, was too large or was refused; the store; user code that panicked | `WatchFailed` |
 //!
 //! Each has the complete text: the resource, what failed, what that means and what to do. If the
@@ -36,7 +36,7 @@ pub(super) fn error_of(resource: &str, error: &InformerError<'_>, note: &str) ->
             Error::InitialListFailed(request_error(error, text))
         }
         Some(ReflectorError::Watch(error)) => match error {
-            RequestError::Status { status, .. } if error.is_expired() => {
+            RequestError::ErrorEvent { status, .. } => {
                 Error::WatchError(with_message(status, text))
             }
             RequestError::Status { .. }
@@ -73,36 +73,41 @@ mod tests {
         error_of("pods.v1", &InformerError::Reflector(error), "; the note")
     }
 
+    fn status(code: u16, reason: &str) -> Box<Status> {
+        Box::new(Status::failure("the server's words", reason).with_code(code))
+    }
+
     fn refusal(code: u16, reason: &str) -> RequestError {
-        let status = Box::new(Status::failure("the server's words", reason).with_code(code));
-        RequestError::Status { status, retry_after: None }
+        RequestError::Status { status: status(code, reason), retry_after: None }
+    }
+
+    fn event(code: u16, reason: &str) -> RequestError {
+        RequestError::ErrorEvent { status: status(code, reason), retry_after: None }
     }
 
     #[test]
     fn status_of_the_server_is_in_kubes_variant_with_the_whole_text() {
         let errors = [
-            ReflectorError::List(refusal(403, "Forbidden")),
-            ReflectorError::FinalList(refusal(404, "NotFound")),
-            ReflectorError::Watch(refusal(500, "InternalError")),
-            ReflectorError::Watch(refusal(410, "Expired")),
+            (ReflectorError::List(refusal(403, "Forbidden")), "list"),
+            (ReflectorError::FinalList(refusal(404, "NotFound")), "list"),
+            (ReflectorError::Watch(refusal(500, "InternalError")), "start"),
+            (ReflectorError::Watch(refusal(410, "Expired")), "start"),
+            (ReflectorError::Watch(event(410, "Expired")), "event"),
+            (ReflectorError::Watch(event(500, "InternalError")), "event"),
         ];
-        for error in errors {
+        for (error, expected) in errors {
             let kubes = converted(&error);
             let text = error_chain(&kubes);
-            let (code, reason) = match &kubes {
-                Error::InitialListFailed(kube::Error::Api(status))
-                | Error::WatchStartFailed(kube::Error::Api(status)) => {
-                    assert_ne!(status.code, 410);
-                    (status.code.to_string(), &status.reason)
-                }
-                Error::WatchError(status) => {
-                    assert_eq!(status.code, 410);
-                    (status.code.to_string(), &status.reason)
-                }
+            let (variant, status) = match &kubes {
+                Error::InitialListFailed(kube::Error::Api(status)) => ("list", status),
+                Error::WatchStartFailed(kube::Error::Api(status)) => ("start", status),
+                Error::WatchError(status) => ("event", status),
                 other => panic!("{other}"),
             };
-            let whole = error_chain(&error);
-            for part in ["pods.v1", &code, reason, "the server's words", &whole, "; the note"] {
+            assert_eq!(variant, expected, "{text}");
+            let (code, whole) = (status.code.to_string(), error_chain(&error));
+            let parts = ["pods.v1", &code, &status.reason, "the server's words", &whole];
+            for part in parts.into_iter().chain(["; the note"]) {
                 assert!(text.contains(part), "no {part:?} in {text}");
             }
         }

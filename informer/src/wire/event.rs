@@ -75,7 +75,7 @@ pub(crate) fn parse(line: &Bytes, limit: usize) -> Result<Line, RequestError> {
             }
             Ok(Line::Event(kind, line.slice_ref(object).into()))
         }
-        LineType::Error | LineType::Unknown => Err(RequestError::from_status(object, None)),
+        LineType::Error | LineType::Unknown => Err(RequestError::from_event(object)),
     }
 }
 

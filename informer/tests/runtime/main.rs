@@ -38,6 +38,7 @@ mod streams;
 mod subscribers;
 mod triggers;
 mod twins;
+mod watch_errors;
 mod watched;
 mod watcher_events;
 #[path = "../common/without.rs"]

@@ -162,6 +162,7 @@ async fn write_that_is_not_seen_is_an_error_and_then_forgotten() {
     let first = polled.next().await;
     assert!(first.starts_with("ConfigMap.v1./a.shop was not reconciled"), "{first}");
     assert!(first.contains("pods.v1 does not show the write of shop/p0 at version"), "{first}");
+    assert!(first.contains("in any case once that write is 2 minutes old"), "{first}");
     let waited = began.elapsed().as_secs();
     assert!((10..15).contains(&waited), "{waited} s");
     while polled.next().await != "a" {}

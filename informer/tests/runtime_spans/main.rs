@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo_informer::runtime::controller::Action;
-use deltafifo_informer::runtime::reflector::ObjectRef;
+use deltafifo_informer::runtime::reflector::{ObjectRef, Store, store_shared};
 use deltafifo_informer::runtime::{Controller, watcher};
 use deltafifo_informer::{KubeListerWatcher, SharedInformer};
 use deltafifo_testkit::{ApiServer, Fault, Resource, status};
-use futures_util::{Stream, StreamExt};
+use futures_util::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::Api;
 use parking_lot::Mutex;
@@ -367,6 +367,43 @@ async fn informers_without_a_first_list_are_logged_once() {
     }
     let logged = log.take();
     assert!(matches!(&logged[..], [line] if line.contains("pods.v1")), "{logged:?}");
+}
+
+/// Asserts that each line contains the text at its place.
+fn assert_logged(log: &Log, expected: &[&str]) {
+    let logged = log.take();
+    assert_eq!(logged.len(), expected.len(), "{logged:?}");
+    for (line, text) in logged.iter().zip(expected) {
+        assert!(line.contains(text), "no {text:?} in {line}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn options_without_an_effect_on_streams_are_logged() {
+    let (log, _listens) = Log::listening();
+    let maps = Store::<ConfigMap>::from_objects([]);
+    let controller = Controller::for_stream(stream::pending(), maps.clone())
+        .owns_stream(stream::pending::<watcher::Result<Pod>>())
+        .when(|_, _| true)
+        .on_deleted(|_| async {})
+        .read_own_writes();
+    poll_idle(controller).at_rest().await;
+    let unwaited = |source| format!("KubeListerWatcher` source=\"{source}\"");
+    let (of_maps, of_pods) =
+        (unwaited("the stream of configmaps.v1"), unwaited("the stream of pods.v1"));
+    assert_logged(&log, &[&of_maps, "`when` has no effect", "`on_deleted` is never", &of_pods]);
+
+    // A handle has old states and deletions.
+    let (_, writer) = store_shared(1);
+    let handle = writer.subscribe().expect("the store is shared");
+    let pods = SharedInformer::<Pod>::for_stream(stream::pending()).build().unwrap();
+    let controller = Controller::for_shared_stream(handle, maps)
+        .owns_informer(&pods)
+        .when(|_, _| true)
+        .on_deleted(|_| async {})
+        .read_own_writes();
+    poll_idle(controller).at_rest().await;
+    assert_logged(&log, &[&of_maps, "KubeListerWatcher` source="]);
 }
 
 /// A spec whose decoding is logged.

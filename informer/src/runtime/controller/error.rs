@@ -142,7 +142,7 @@ pub enum RunnerError {
     /// object did not begin. It is tried again with the delays of [`Panicked`](Self::Panicked), and
     /// begins in any case once the write is 2 minutes old.
     #[error(
-        "{object} was not reconciled, because a store does not show yet what an earlier reconcile wrote; it is retried later"
+        "{object} was not reconciled, because a store does not show yet what an earlier reconcile wrote; it is retried, and is reconciled in any case once that write is 2 minutes old"
     )]
     OwnWriteNotSeen {
         /// The object that was to be reconciled.

@@ -154,7 +154,7 @@ where
                 (own.informer().clone(), Some(own))
             }
             Self::Stream { stream, store } => {
-                started.check_listable(&stream.resource)?;
+                started.check_stream(&stream.resource)?;
                 stream.warn_of_unused(&update_filter, &deletions);
                 started.await_store(&stream.resource, &store);
                 let deliver = delivery(update_filter, deletions);

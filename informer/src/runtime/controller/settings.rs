@@ -116,7 +116,8 @@ where
     /// in kube: controller-runtime issue 3320). The stores are those of the informers of the main
     /// objects and of [`owns`](Self::owns), [`watches`](Self::watches) and their variants. A stream
     /// ([`for_stream`](Self::for_stream), [`owns_stream`](Self::owns_stream) and the other methods
-    /// that take one) has no store that is waited for.
+    /// that take one) has no store that is waited for, and neither has an informer over a stream;
+    /// both are logged as warnings.
     ///
     /// A reconcile is held back for at most 10 seconds; then the controller yields
     /// [`RunnerError::OwnWriteNotSeen`](super::RunnerError::OwnWriteNotSeen). Other objects are

@@ -233,7 +233,7 @@ where
         let notifications = Shared::of(trigger).notifications.map(Ok);
         let errors = self.errors.clone();
         self.relate(move |started, _| {
-            started.check_listable(&resource)?;
+            started.check_stream(&resource)?;
             follow_notifications(notifications, &errors, started, delivery(objects));
             Ok(())
         })

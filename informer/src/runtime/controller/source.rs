@@ -182,6 +182,9 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
         tracing::error!("{error}; the controller ends");
         return Err(error);
     }
+    if informer.scope().0.is_empty() {
+        started.warn_of_unwaited(&informer.title());
+    }
     let schedule = Arc::clone(&started.schedule);
     let changed = started.fills.is_some().then(Arc::<Notify>::default);
     let options = HandlerOptions::new().buffer(Buffer::HoldBack(MOST_WAITING));

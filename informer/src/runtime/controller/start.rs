@@ -147,17 +147,33 @@ impl Started {
         self.syncs.push(sync.boxed());
     }
 
-    /// Checks that a controller with a stream of these objects is not sharded.
+    /// Checks that a controller with a stream of these objects is not sharded. Logs that
+    /// `read_own_writes` has no effect for them.
     ///
     /// # Errors
     /// [`RunnerError::NotListable`] if it is sharded.
-    pub(super) fn check_listable(&self, resource: &str) -> Result<(), RunnerError> {
+    pub(super) fn check_stream(&self, resource: &str) -> Result<(), RunnerError> {
+        let title = format!("the stream of {resource}");
+        self.warn_of_unwaited(&title);
         if self.fills.is_none() {
             return Ok(());
         }
-        let error = RunnerError::NotListable { informer: format!("the stream of {resource}") };
+        let error = RunnerError::NotListable { informer: title };
         tracing::error!("{error}; the controller ends");
         Err(error)
+    }
+
+    /// Logs that `read_own_writes`, if it was called, does not wait for writes of the objects of
+    /// `source`.
+    pub(super) fn warn_of_unwaited(&self, source: &str) {
+        if self.observed.is_some() {
+            tracing::warn!(
+                source,
+                "`read_own_writes` does not wait for writes of these objects, because they come from \
+                 a stream, or from a lister-watcher without a scope; use `Controller::new`, `owns` \
+                 or `watches`, or an informer over a `KubeListerWatcher`"
+            );
+        }
     }
 
     /// Leaves the group, stops all tasks and removes all handlers, so that no further requests

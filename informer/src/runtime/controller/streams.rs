@@ -241,7 +241,7 @@ where
     ) -> Self {
         let errors = self.errors.clone();
         self.relate(move |started, _| {
-            started.check_listable(&resource)?;
+            started.check_stream(&resource)?;
             follow(trigger, &errors, started, move |item, schedule| {
                 objects(item, &mut |key| schedule.request(key, 0, Reason::RelatedObjectUpdated));
             });

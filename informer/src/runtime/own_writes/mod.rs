@@ -87,7 +87,8 @@
 //! An informer of one namespace is waited for after writes in that namespace, and an informer over
 //! a [`Merged`](crate::lister_watcher::Merged) after writes in the namespaces of its parts. An
 //! informer of all namespaces, or of [several](crate::shared_informer::Namespaces), is waited for
-//! after writes in any namespace. These have no store that is waited for:
+//! after writes in any namespace. These have no store that is waited for, and are logged as
+//! warnings when the controller starts:
 //!
 //! * A stream ([`for_stream`](super::Controller::for_stream),
 //!   [`owns_stream`](super::Controller::owns_stream) and the other methods that take one).

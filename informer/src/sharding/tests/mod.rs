@@ -10,6 +10,8 @@ mod kinds;
 mod members;
 mod namespaces;
 #[cfg(feature = "runtime")]
+mod own_writes;
+#[cfg(feature = "runtime")]
 mod retries;
 mod rig;
 #[cfg(feature = "runtime")]

@@ -1,7 +1,9 @@
 //! Tests of the parts of controllers over streams that kube does not have: deletions, predicates
 //! over two states, and errors.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use deltafifo_informer::SharedInformer;
 use deltafifo_informer::runtime::controller::{Action, Error};
@@ -9,7 +11,7 @@ use deltafifo_informer::runtime::reflector::{ReflectHandle, Store, store, store_
 use deltafifo_informer::runtime::watcher::{self, Event};
 use deltafifo_informer::runtime::{Controller, WatchStreamExt, predicates};
 use deltafifo_testkit::{Fault, Resource, status};
-use futures_util::{StreamExt, stream};
+use futures_util::{FutureExt, StreamExt, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Api;
 use tokio::sync::mpsc;
@@ -63,6 +65,41 @@ async fn deletions_of_a_handle_reach_the_deletion_handler() {
     let mut deleted = std::mem::take(&mut *deleted.lock().unwrap());
     deleted.sort();
     assert_eq!(deleted, ["!b=1", "!c=1", "-a=2"]);
+}
+
+/// A value whose drop waits until the sender is dropped.
+struct Held(std::sync::mpsc::Receiver<()>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Fails when the sender is dropped.
+        let _ = self.0.recv();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn panic_of_the_stream_that_fills_the_store_is_not_hidden_by_the_dropped_writer() {
+    let (store, writer) = store::<ConfigMap>();
+    let (release, held) = std::sync::mpsc::channel();
+    let mut filling = Some((writer, Held(held)));
+    let trigger = stream::poll_fn(move |_| -> Poll<Option<watcher::Result<ConfigMap>>> {
+        // The panic drops the writer, and is in progress until the rest is dropped, too.
+        let _filling = filling.take();
+        panic!("the cause");
+    });
+    let controller = Controller::for_stream(trigger, store.clone());
+    let reconcile = |_, _| async { Ok::<_, Failed>(Action::await_change()) };
+    let mut yielded =
+        controller.run(reconcile, |_, _, _| Action::await_change(), Arc::new(())).boxed();
+    assert!(yielded.next().now_or_never().is_none());
+    store.wait_until_ready().await.unwrap_err();
+    for _ in 0..10 {
+        let hidden = yielded.next().now_or_never().flatten();
+        assert!(hidden.is_none(), "{hidden:?}");
+    }
+    drop(release);
+    let panicked = AssertUnwindSafe(yielded.next()).catch_unwind().await.unwrap_err();
+    assert_eq!(panicked.downcast_ref(), Some(&"the cause"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -132,7 +169,7 @@ async fn store_that_is_not_filled_is_reported_every_minute() {
     drop(writer);
     let dropped = "writer of the store of configmaps.v1 was dropped before its first list, so \
                    nothing is reconciled: poll the stream that fills the store for as long as the \
-                   controller runs";
+                   controller runs, and check whether it has ended or panicked";
     assert_eq!(polled.rest().await, [dropped]);
 }
 

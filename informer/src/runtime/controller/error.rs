@@ -99,7 +99,7 @@ pub enum RunnerError {
     /// received its first list, so nothing can be reconciled (kube: `Readiness(WriterDropped)`).
     /// The stream ends with this error.
     #[error(
-        "writer of the store of {resource} was dropped before its first list, so nothing is reconciled: poll the stream that fills the store for as long as the controller runs"
+        "writer of the store of {resource} was dropped before its first list, so nothing is reconciled: poll the stream that fills the store for as long as the controller runs, and check whether it has ended or panicked"
     )]
     WriterDropped {
         /// The resource of the main objects, for example `configmaps.v1`.

@@ -236,7 +236,10 @@ where
                     self.syncing = None;
                     if let Err(stopped) = synced {
                         self.is_shut_down = true;
-                        self.started.end();
+                        self.end_tasks().await;
+                        if let RunnerError::WriterDropped { .. } = stopped {
+                            tracing::error!("{stopped}; the controller ends");
+                        }
                         return StreamStep::Failed(stopped.into());
                     }
                 }
@@ -286,6 +289,20 @@ where
                     }
                 }
                 else => return StreamStep::End,
+            }
+        }
+    }
+
+    /// Ends all tasks, and waits until none is being polled. A task that panics on another thread
+    /// drops the writer of a store before its panic can be seen: the panic is then resumed here, as
+    /// it is the cause of what the dropped writer looks like.
+    async fn end_tasks(&mut self) {
+        let mut tasks = mem::take(&mut self.started.tasks);
+        self.started.end();
+        tasks.abort_all();
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended {
+                resume_panic(error);
             }
         }
     }

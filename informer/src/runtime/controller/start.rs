@@ -136,9 +136,7 @@ impl Started {
         let (resource, store) = (resource.to_owned(), store.clone());
         let sync = async move {
             let Ok(()) = store.wait_until_ready().await else {
-                let error = RunnerError::WriterDropped { resource };
-                tracing::error!("{error}; the controller ends");
-                return Err(error);
+                return Err(RunnerError::WriterDropped { resource });
             };
             // Relaxed: the flag orders no other memory.
             is_ready.store(true, Ordering::Relaxed);

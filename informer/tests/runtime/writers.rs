@@ -1,7 +1,9 @@
 //! Tests of stores that the events of a kube watcher fill, beside kube's on the same events.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deltafifo::Indexers;
 use deltafifo_informer::SharedInformer;
@@ -11,7 +13,10 @@ use deltafifo_informer::runtime::reflector::{
 };
 use deltafifo_informer::runtime::watcher::{self, Event};
 use futures_util::{FutureExt, Stream, StreamExt, stream};
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
 use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::reflector as kubes;
 use proptest::prelude::*;
@@ -179,6 +184,63 @@ fn events_within_a_list_are_kept_and_kube_loses_them() {
         writer.apply_watcher_event(&event);
     }
     assert_eq!(contents(&writer.as_reader().state()), ["deleted=1"]);
+}
+
+/// A map that counts the reads of its metadata. The count is shared by its clones, so that it also
+/// shows how many there are.
+#[derive(Clone)]
+struct Counted(ConfigMap, Arc<AtomicUsize>);
+
+impl Resource for Counted {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        ConfigMap::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        ConfigMap::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        ConfigMap::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        ConfigMap::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.meta()
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        self.0.meta_mut()
+    }
+}
+
+#[test]
+fn events_within_a_long_list_cost_as_much_as_outside_of_it() {
+    let reads = Arc::new(AtomicUsize::new(0));
+    let counted = |name: &str, version| Counted(typed(name, version), Arc::clone(&reads));
+    let mut writer = Writer::<Counted>::default();
+    let mut costs = Vec::new();
+    for listed in [0, 1_000] {
+        writer.apply_watcher_event(&Event::Init);
+        for number in 0..listed {
+            writer.apply_watcher_event(&Event::InitApply(counted(&number.to_string(), 1)));
+        }
+        let (before, states) = (reads.load(Ordering::Relaxed), Arc::strong_count(&reads));
+        for version in 2..102 {
+            writer.apply_watcher_event(&Event::Apply(counted("a", version)));
+        }
+        assert!(Arc::strong_count(&reads) <= states + 2, "former states are kept");
+        writer.apply_watcher_event(&Event::Delete(counted("a", 102)));
+        costs.push(reads.load(Ordering::Relaxed) - before);
+    }
+    assert_eq!(costs[0], costs[1], "reads of metadata");
 }
 
 #[test]

@@ -42,8 +42,8 @@ use crate::KubeMeta;
 /// [`on_deleted`](crate::runtime::Controller::on_deleted) for objects that exist.
 pub struct Writer<K: Resource + 'static> {
     store: Indexer<K, KubeMeta>,
-    /// The objects of a list that is not complete; `None` if there is none.
-    listed: Option<Vec<Arc<K>>>,
+    /// The objects of a list that is not complete, by key; `None` if there is none.
+    listed: Option<HashMap<String, Arc<K>>>,
     ready: watch::Sender<bool>,
     /// `None` if the store is not shared.
     dispatcher: Option<Dispatcher<K>>,
@@ -112,8 +112,7 @@ impl<K: Resource + Clone + 'static> Writer<K> {
 
     /// Applies an event to the store. [Subscribers](Self::subscribe) are not notified, as in kube.
     ///
-    /// O(1); at the end of a list O(listed + stored). While a list is incomplete, a `Delete` is
-    /// O(listed), and the state of each `Apply` is kept until the list ends.
+    /// O(1); at the end of a list O(listed + stored).
     ///
     /// ```
     /// use deltafifo_informer::runtime::{reflector, watcher};
@@ -138,18 +137,18 @@ impl<K: Resource + Clone + 'static> Writer<K> {
         match event {
             Event::Apply(object) => {
                 let object = Arc::new(object.clone());
-                if let Some(listed) = &mut self.listed {
-                    listed.push(object.clone());
+                if self.listed.is_some() {
+                    self.list(object.clone());
                 }
                 self.put(object)
             }
             Event::Delete(object) => self.delete(object),
             Event::Init => {
-                self.listed = Some(Vec::new());
+                self.listed = Some(HashMap::new());
                 Vec::new()
             }
             Event::InitApply(object) => {
-                self.listed.get_or_insert_default().push(Arc::new(object.clone()));
+                self.list(Arc::new(object.clone()));
                 Vec::new()
             }
             Event::InitDone => {
@@ -157,6 +156,14 @@ impl<K: Resource + Clone + 'static> Writer<K> {
                 self.ready.send_replace(true);
                 changes.unwrap_or_default()
             }
+        }
+    }
+
+    /// Adds an object to the list.
+    fn list(&mut self, object: Arc<K>) {
+        match self.store.keys().key(&object) {
+            Ok(key) => drop(self.listed.get_or_insert_default().insert(key, object)),
+            Err(error) => log_refused(&error.into()),
         }
     }
 
@@ -168,10 +175,8 @@ impl<K: Resource + Clone + 'static> Writer<K> {
     }
 
     fn delete(&mut self, object: &K) -> Vec<Change<K>> {
-        let key = self.key(object);
-        if let Some(listed) = &mut self.listed {
-            let keys = self.store.keys();
-            listed.retain(|other| keys.key(other).ok() != key);
+        if let (Some(listed), Ok(key)) = (&mut self.listed, self.store.keys().key(object)) {
+            listed.remove(&key);
         }
         let old = self.stored(object);
         if let Err(error) = self.store.delete(object) {
@@ -182,10 +187,10 @@ impl<K: Resource + Clone + 'static> Writer<K> {
     }
 
     /// Replaces the contents of the store.
-    fn replace(&self, listed: Vec<Arc<K>>) -> Vec<Change<K>> {
+    fn replace(&self, listed: HashMap<String, Arc<K>>) -> Vec<Change<K>> {
         let is_shared = self.dispatcher.is_some();
         let before = if is_shared { self.by_key() } else { HashMap::new() };
-        for error in self.store.replace_keeping(listed, []) {
+        for error in self.store.replace_keeping(listed.into_values().collect(), []) {
             log_refused(&error);
         }
         if is_shared { between_lists(before, self.by_key()) } else { Vec::new() }
@@ -197,12 +202,8 @@ impl<K: Resource + Clone + 'static> Writer<K> {
         self.store.get(object).ok().flatten()
     }
 
-    fn key(&self, object: &K) -> Option<String> {
-        self.store.keys().key(object).ok()
-    }
-
     fn by_key(&self) -> HashMap<String, Arc<K>> {
-        let with_key = |object: Arc<K>| Some((self.key(&object)?, object));
+        let with_key = |object: Arc<K>| Some((self.store.keys().key(&object).ok()?, object));
         self.store.list().into_iter().filter_map(with_key).collect()
     }
 

@@ -13,20 +13,20 @@ use deltafifo_informer::runtime::{Controller, WatchStreamExt, predicates};
 use deltafifo_testkit::{Fault, Resource, status};
 use futures_util::{FutureExt, StreamExt, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::Api;
+use kube::{Api, Resource as _};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::rig::{Failed, name, poll_idle, server, typed, value};
 
-type Sender = mpsc::UnboundedSender<Event<ConfigMap>>;
+type Sender = mpsc::UnboundedSender<watcher::Result<Event<ConfigMap>>>;
 
 /// Starts to fill a shared store with the events that are sent. Returns a subscriber.
 fn shared() -> (Sender, ReflectHandle<ConfigMap>) {
     let (_, writer) = store_shared(16);
     let handle = writer.subscribe().expect("the store is shared");
     let (events, mut sent) = mpsc::unbounded_channel();
-    let stream = stream::poll_fn(move |context| sent.poll_recv(context)).map(watcher::Result::Ok);
+    let stream = stream::poll_fn(move |context| sent.poll_recv(context));
     tokio::spawn(stream.reflect_shared(writer).for_each(|_| async {}));
     (events, handle)
 }
@@ -34,8 +34,30 @@ fn shared() -> (Sender, ReflectHandle<ConfigMap>) {
 fn send_list(events: &Sender, maps: impl IntoIterator<Item = ConfigMap>) {
     let maps = maps.into_iter().map(Event::InitApply);
     for event in [Event::Init].into_iter().chain(maps).chain([Event::InitDone]) {
-        events.send(event).expect("the root stream is polled");
+        events.send(Ok(event)).expect("the root stream is polled");
     }
+}
+
+/// Sends a list after an error, without which a watcher does not list again.
+fn send_relist(events: &Sender, maps: impl IntoIterator<Item = ConfigMap>) {
+    events.send(Err(watcher::Error::NoResourceVersion)).expect("the root stream is polled");
+    send_list(events, maps);
+}
+
+type Deleted = Arc<Mutex<Vec<String>>>;
+
+/// Returns a controller over the handle, and the record of its deletion handler.
+fn recording(handle: ReflectHandle<ConfigMap>) -> (Controller<ConfigMap>, Deleted) {
+    let deleted = Deleted::default();
+    let record = Arc::clone(&deleted);
+    let reader = handle.reader();
+    let controller = Controller::for_shared_stream(handle, reader).on_deleted(move |last| {
+        let sign = if last.is_tombstone() { '!' } else { '-' };
+        let map = last.object().expect("the last state is known");
+        record.lock().unwrap().push(format!("{sign}{}={}", name(map), value(map)));
+        async {}
+    });
+    (controller, deleted)
 }
 
 fn with_uid(name: &str, version: u32, uid: &str) -> ConfigMap {
@@ -47,24 +69,50 @@ fn with_uid(name: &str, version: u32, uid: &str) -> ConfigMap {
 #[tokio::test(start_paused = true)]
 async fn deletions_of_a_handle_reach_the_deletion_handler() {
     let (events, handle) = shared();
-    let deleted = Arc::new(Mutex::new(Vec::new()));
-    let record = Arc::clone(&deleted);
-    let reader = handle.reader();
-    let controller = Controller::for_shared_stream(handle, reader).on_deleted(move |last| {
-        let sign = if last.is_tombstone() { '!' } else { '-' };
-        let map = last.object().expect("the last state is known");
-        record.lock().unwrap().push(format!("{sign}{}={}", name(map), value(map)));
-        async {}
-    });
+    let (controller, deleted) = recording(handle);
     let mut polled = poll_idle(controller);
     send_list(&events, [typed("a", 1), typed("b", 1), with_uid("c", 1, "first")]);
     assert_eq!(polled.at_rest().await, ["a", "b", "c"]);
-    events.send(Event::Delete(typed("a", 2))).unwrap();
-    send_list(&events, [with_uid("c", 3, "second")]);
+    events.send(Ok(Event::Delete(typed("a", 2)))).unwrap();
+    send_relist(&events, [with_uid("c", 3, "second")]);
     assert_eq!(polled.at_rest().await, ["c"], "an object was made again");
     let mut deleted = std::mem::take(&mut *deleted.lock().unwrap());
     deleted.sort();
     assert_eq!(deleted, ["!b=1", "!c=1", "-a=2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_of_another_watcher_calls_no_deletion_handler() {
+    let (events, handle) = shared();
+    let (controller, deleted) = recording(handle);
+    let mut polled = poll_idle(controller);
+    for list in [vec![typed("a", 1), typed("b", 1)], vec![typed("c", 1)]] {
+        send_list(&events, list);
+    }
+    polled.at_rest().await;
+    assert!(deleted.lock().unwrap().is_empty(), "{deleted:?}");
+    send_relist(&events, [typed("a", 1), typed("b", 1)]);
+    events.send(Ok(Event::Delete(typed("b", 2)))).unwrap();
+    polled.at_rest().await;
+    assert_eq!(*deleted.lock().unwrap(), ["-b=2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn owner_is_reconciled_if_a_list_of_another_watcher_lacks_its_child() {
+    let (events, children) = shared();
+    let store = Store::from_objects([owner("a")]);
+    let mut polled =
+        poll_idle(Controller::for_stream(stream::pending(), store).owns_shared_stream(children));
+    let mut child = typed("child", 1);
+    child.metadata.owner_references = owner("a").controller_owner_ref(&()).map(|owner| vec![owner]);
+    send_list(&events, [child]);
+    assert_eq!(polled.at_rest().await, ["a"]);
+    send_list(&events, []);
+    assert_eq!(polled.at_rest().await, ["a"], "the child may be deleted");
+}
+
+fn owner(name: &str) -> ConfigMap {
+    with_uid(name, 1, "of no matter")
 }
 
 /// A value whose drop waits until the sender is dropped.
@@ -110,11 +158,11 @@ async fn predicate_compares_both_states_of_a_handle() {
     let mut polled = poll_idle(controller);
     send_list(&events, [typed("a", 1)]);
     assert_eq!(polled.at_rest().await, ["a"]);
-    events.send(Event::Apply(typed("a", 2))).unwrap();
+    events.send(Ok(Event::Apply(typed("a", 2)))).unwrap();
     assert!(polled.at_rest().await.is_empty());
     let mut labelled = typed("a", 3);
     labelled.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
-    events.send(Event::Apply(labelled)).unwrap();
+    events.send(Ok(Event::Apply(labelled))).unwrap();
     assert_eq!(polled.at_rest().await, ["a"]);
 }
 
@@ -125,16 +173,16 @@ async fn object_that_is_deleted_and_made_again_is_reconciled_without_its_failure
     let mut polled = poll_idle(Controller::for_shared_stream(handle, reader));
     send_list(&events, [typed("a", 1)]);
     assert_eq!(polled.at_rest().await, ["a"]);
-    events.send(Event::Delete(typed("a", 2))).unwrap();
+    events.send(Ok(Event::Delete(typed("a", 2)))).unwrap();
     assert!(polled.at_rest().await.is_empty(), "the deletion of a main object triggers nothing");
-    events.send(Event::Apply(typed("a", 3))).unwrap();
+    events.send(Ok(Event::Apply(typed("a", 3)))).unwrap();
     assert_eq!(polled.at_rest().await, ["a"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn store_of_an_informer_serves_a_controller_over_a_stream() {
     let (events, mut sent) = mpsc::unbounded_channel();
-    let stream = stream::poll_fn(move |context| sent.poll_recv(context)).map(watcher::Result::Ok);
+    let stream = stream::poll_fn(move |context| sent.poll_recv(context));
     let maps = SharedInformer::<ConfigMap>::for_stream(stream).build().unwrap();
     let running = maps.clone();
     tokio::spawn(async move { running.run().await });

@@ -47,7 +47,8 @@ fn part() -> impl Strategy<Value = Part> {
     ]
 }
 
-/// Returns the events and errors of these parts. Each object has a version of its own.
+/// Returns the events and errors of these parts. Before each list there is an error, without which
+/// a watcher does not list again. Each object has a version of its own.
 fn watched(parts: &[Part]) -> Vec<watcher::Result<WatcherEvent>> {
     let mut version = 0;
     let mut object = |name: &u8| {
@@ -60,6 +61,7 @@ fn watched(parts: &[Part]) -> Vec<watcher::Result<WatcherEvent>> {
             Part::Apply(name) => watched.push(Ok(Event::Apply(object(name)))),
             Part::Delete(name) => watched.push(Ok(Event::Delete(object(name)))),
             Part::List(names, error) => {
+                watched.push(failed());
                 let mut list = vec![Ok(Event::Init)];
                 list.extend(names.iter().map(|name| Ok(Event::InitApply(object(name)))));
                 list.push(Ok(Event::InitDone));
@@ -68,7 +70,7 @@ fn watched(parts: &[Part]) -> Vec<watcher::Result<WatcherEvent>> {
                 watched.extend(list);
             }
             Part::Incomplete(names) => {
-                watched.push(Ok(Event::Init));
+                watched.extend([failed(), Ok(Event::Init)]);
                 watched.extend(names.iter().map(|name| Ok(Event::InitApply(object(name)))));
                 watched.push(failed());
             }
@@ -184,6 +186,38 @@ fn events_within_a_list_are_kept_and_kube_loses_them() {
         writer.apply_watcher_event(&event);
     }
     assert_eq!(contents(&writer.as_reader().state()), ["deleted=1"]);
+}
+
+#[test]
+fn lists_of_two_watchers_that_overlap_are_kept_and_kube_loses_them() {
+    let events = || {
+        [
+            Event::Init,
+            Event::Init,
+            Event::InitApply(typed("a", 1)),
+            Event::InitApply(typed("b", 2)),
+            Event::InitDone,
+            Event::InitApply(typed("c", 3)),
+            Event::InitDone,
+        ]
+    };
+    let mut writer = Writer::default();
+    apply(&mut writer, events());
+    assert_eq!(contents(&writer.as_reader().state()), ["a=1", "b=2", "c=3"]);
+
+    let mut writer = kubes::store::Writer::<ConfigMap>::default();
+    for event in events() {
+        writer.apply_watcher_event(&event);
+    }
+    assert_eq!(contents(&writer.as_reader().state()), ["c=3"]);
+}
+
+#[test]
+fn list_does_not_undo_a_newer_event_of_another_watcher() {
+    let mut writer = Writer::default();
+    let events = [Event::Init, Event::Apply(typed("a", 10)), Event::InitApply(typed("a", 9))];
+    apply(&mut writer, events.into_iter().chain([Event::InitDone]));
+    assert_eq!(contents(&writer.as_reader().state()), ["a=10"]);
 }
 
 /// A map that counts the reads of its metadata. The count is shared by its clones, so that it also

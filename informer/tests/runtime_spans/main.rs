@@ -9,12 +9,14 @@
 mod rig;
 
 use std::fmt::{Debug, Write};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo_informer::runtime::controller::Action;
-use deltafifo_informer::runtime::reflector::{ObjectRef, Store, store_shared};
-use deltafifo_informer::runtime::{Controller, watcher};
+use deltafifo_informer::runtime::reflector::{ObjectRef, Store, store, store_shared};
+use deltafifo_informer::runtime::watcher::Event as WatcherEvent;
+use deltafifo_informer::runtime::{Controller, WatchStreamExt, watcher};
 use deltafifo_informer::{KubeListerWatcher, SharedInformer};
 use deltafifo_testkit::{ApiServer, Fault, Resource, status};
 use futures_util::{Stream, StreamExt, stream};
@@ -404,6 +406,24 @@ async fn options_without_an_effect_on_streams_are_logged() {
         .read_own_writes();
     poll_idle(controller).at_rest().await;
     assert_logged(&log, &[&of_maps, "KubeListerWatcher` source="]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn second_watcher_of_a_store_is_logged_once() {
+    use WatcherEvent::{Init, InitApply, InitDone};
+
+    let (log, _listens) = Log::listening();
+    let (_, writer) = store();
+    let list = || [Init, InitApply(rig::typed("a", 1)), InitDone].map(Ok);
+    let failed = || [Err(watcher::Error::NoResourceVersion)];
+    let of_one = list().into_iter().chain(failed()).chain(list());
+    let mut events = pin!(stream::iter(of_one).chain(stream::iter(list())).reflect_shared(writer));
+    for _ in 0..7 {
+        events.next().await;
+    }
+    assert_logged(&log, &[]);
+    events.count().await;
+    assert_logged(&log, &["events of several watchers"]);
 }
 
 /// A spec whose decoding is logged.

@@ -7,6 +7,7 @@
 
 use std::any::Any;
 use std::fmt::Debug;
+use std::future::ready;
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -120,7 +121,8 @@ where
         reader: Store<K>,
         dyntype: K::DynamicType,
     ) -> Self {
-        let Shared { notifications, has_deletions } = Shared::of(trigger);
+        // An object that may still exist must not be passed to the deletion handler.
+        let Shared { notifications, has_deletions } = Shared::of(trigger, Change::is_certain);
         let resource = resource::<K>(&dyntype);
         let notifications = notifications.map(Ok).boxed();
         Self::over(MainStream { resource, notifications, has_deletions }, reader, dyntype)
@@ -230,7 +232,8 @@ where
         trigger: impl Stream<Item = Arc<O>> + Send + 'static,
         objects: impl Fn(&Arc<O>, &mut dyn FnMut(StoreKey)) + Send + 'static,
     ) -> Self {
-        let notifications = Shared::of(trigger).notifications.map(Ok);
+        // A reconcile of an owner is harmless if the object still exists.
+        let notifications = Shared::of(trigger, |_| true).notifications.map(Ok);
         let errors = self.errors.clone();
         self.relate(move |started, _| {
             started.check_stream(&resource)?;
@@ -262,14 +265,19 @@ struct Shared<K> {
 }
 
 impl<K: Resource + Send + Sync + 'static> Shared<K> {
-    /// Takes the changes out of a [`ReflectHandle`]. Any other stream has only states.
-    fn of<S: Stream<Item = Arc<K>> + Send + 'static>(states: S) -> Self {
+    /// Takes the changes for which `takes` is true out of a [`ReflectHandle`]. Any other stream has
+    /// only states.
+    fn of<S>(states: S, takes: fn(&Change<K>) -> bool) -> Self
+    where
+        S: Stream<Item = Arc<K>> + Send + 'static,
+    {
         // `S` is generic, so a handle is found by a downcast through `Any`. The `Option` allows it
         // to be moved out.
         let mut states = Some(states);
         let handle = (&mut states as &mut dyn Any).downcast_mut::<Option<ReflectHandle<K>>>();
         if let Some(handle) = handle.and_then(Option::take) {
-            let notifications = handle.into_changes().map(notification).boxed();
+            let changes = handle.into_changes().filter(move |change| ready(takes(change)));
+            let notifications = changes.map(notification).boxed();
             return Self { notifications, has_deletions: true };
         }
         let notifications = stream::iter(states).flatten().map(state).boxed();
@@ -284,12 +292,12 @@ fn notification<K: Resource + 'static>(change: Change<K>) -> Notification<K> {
         Change::Applied { old: Some(old), new } => {
             Notification::Updated { old, new, cause: Cause::Watch }
         }
-        Change::Deleted { old, last } if Arc::ptr_eq(&old, &last) => {
+        Change::Deleted { old, last, .. } if Arc::ptr_eq(&old, &last) => {
             let key = key_of(&*old).unwrap_or_default();
             let last = DeletedFinalStateUnknown::new(&*key, Some(last)).into();
             Notification::Deleted { old, last, cause: Cause::Relist }
         }
-        Change::Deleted { old, last } => {
+        Change::Deleted { old, last, .. } => {
             Notification::Deleted { old, last: last.into(), cause: Cause::Watch }
         }
     }

@@ -9,6 +9,7 @@
 
 pub mod store;
 mod subscribe;
+mod watchers;
 mod writer;
 
 pub use crate::reflector::watcher_events::feed;

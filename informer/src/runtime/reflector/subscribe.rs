@@ -27,14 +27,26 @@ pub(in crate::runtime) enum Change<K> {
         old: Arc<K>,
         /// The last state, which is `old` if the deletion was not observed.
         last: Arc<K>,
+        /// Whether the object may still exist, because the list that does not have it may be that
+        /// of another watcher.
+        may_exist: bool,
     },
+}
+
+impl<K> Change<K> {
+    /// Returns false for a deletion of an object that may still exist.
+    pub(in crate::runtime) fn is_certain(&self) -> bool {
+        !matches!(self, Self::Deleted { may_exist: true, .. })
+    }
 }
 
 impl<K> Clone for Change<K> {
     fn clone(&self) -> Self {
         match self {
             Self::Applied { old, new } => Self::Applied { old: old.clone(), new: new.clone() },
-            Self::Deleted { old, last } => Self::Deleted { old: old.clone(), last: last.clone() },
+            Self::Deleted { old, last, may_exist } => {
+                Self::Deleted { old: old.clone(), last: last.clone(), may_exist: *may_exist }
+            }
         }
     }
 }
@@ -145,11 +157,12 @@ impl<K: Resource + 'static> fmt::Debug for ReflectHandle<K> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
     use std::sync::Arc;
 
-    use futures_util::{FutureExt, StreamExt, stream};
+    use futures_util::{FutureExt, Stream, StreamExt, stream};
     use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::runtime::watcher::Event;
+    use kube::runtime::watcher::{self, Event};
 
     use super::super::{ReflectHandle, reflector, store_shared};
     use super::Change;
@@ -167,45 +180,68 @@ mod tests {
         map.metadata.resource_version.as_deref().unwrap_or_default()
     }
 
-    /// Returns the changes that these events make: `+a1`, `a1>2` or `-a1>2`.
-    fn changes(events: Vec<Event<ConfigMap>>) -> Vec<String> {
+    type Watched = watcher::Result<Event<ConfigMap>>;
+
+    /// Returns the changes that these events make: `+a1`, `a1>2` or `-a1>2`, or `?a1` for a
+    /// deletion of an object that may still exist.
+    fn changes(events: Vec<Watched>) -> Vec<String> {
         let (_, writer) = store_shared(100);
         let handle: ReflectHandle<ConfigMap> = writer.subscribe().unwrap();
-        let events = reflector(writer, stream::iter(events.into_iter().map(Ok)));
-        assert!(events.count().now_or_never().is_some());
+        let mut changes = pin!(handle.into_changes());
+        assert!(changes.next().now_or_never().is_none(), "the store is empty");
+        assert!(reflector(writer, stream::iter(events)).count().now_or_never().is_some());
+        shown_changes(changes)
+    }
+
+    /// Returns the remaining changes of a writer that was dropped.
+    fn shown_changes(changes: impl Stream<Item = Change<ConfigMap>>) -> Vec<String> {
         let show = |change| match change {
             Change::Applied { old: None, new } => format!("+{}", shown(&new)),
             Change::Applied { old: Some(old), new } => format!("{}>{}", shown(&old), shown(&new)),
-            Change::Deleted { old, last } if Arc::ptr_eq(&old, &last) => {
+            Change::Deleted { old, may_exist: true, .. } => format!("?{}", shown(&old)),
+            Change::Deleted { old, last, .. } if Arc::ptr_eq(&old, &last) => {
                 format!("-{}", shown(&old))
             }
-            Change::Deleted { old, last } => format!("-{}>{}", shown(&old), shown(&last)),
+            Change::Deleted { old, last, .. } => format!("-{}>{}", shown(&old), shown(&last)),
         };
-        handle.into_changes().map(show).collect().now_or_never().expect("the writer is dropped")
+        changes.map(show).collect().now_or_never().expect("the writer is dropped")
     }
 
     #[test]
     fn changes_have_the_states_before_and_after() {
-        let events = [101, 102].map(|state| Event::Apply(map("a", state)));
-        let deleted = [Event::Delete(map("a", 103)), Event::Delete(map("a", 104))];
+        let events = [101, 102].map(|state| Ok(Event::Apply(map("a", state))));
+        let deleted = [103, 104].map(|state| Ok(Event::Delete(map("a", state))));
         let changes = changes(events.into_iter().chain(deleted).collect());
         assert_eq!(changes, ["+101", "101>102", "-102>103"]);
     }
 
     #[test]
     fn object_made_again_is_deleted_first() {
-        let changes = changes([101, 202].map(|state| Event::Apply(map("a", state))).into());
+        let changes = changes([101, 202].map(|state| Ok(Event::Apply(map("a", state)))).into());
         assert_eq!(changes, ["+101", "-101", "+202"]);
+    }
+
+    #[allow(clippy::unnecessary_wraps)] // A watcher yields results.
+    fn listed(name: &str, state: u32) -> Watched {
+        Ok(Event::InitApply(map(name, state)))
+    }
+
+    fn list(objects: &[(&str, u32)]) -> Vec<Watched> {
+        let objects = objects.iter().map(|(name, state)| listed(name, *state));
+        [Ok(Event::Init)].into_iter().chain(objects).chain([Ok(Event::InitDone)]).collect()
+    }
+
+    /// Returns a list after an error, without which a watcher does not list again.
+    fn relist(objects: &[(&str, u32)]) -> Vec<Watched> {
+        let failed = Err(watcher::Error::NoResourceVersion);
+        [failed].into_iter().chain(list(objects)).collect()
     }
 
     #[test]
     fn list_deletes_what_it_does_not_have_before_it_applies_the_rest() {
-        let list = |objects: &[(&str, u32)]| {
-            let objects = objects.iter().map(|(name, state)| Event::InitApply(map(name, *state)));
-            [Event::Init].into_iter().chain(objects).chain([Event::InitDone]).collect::<Vec<_>>()
-        };
-        let first = list(&[("a", 101), ("b", 102), ("c", 103)]);
-        let mut changes = changes([first, list(&[("b", 102), ("c", 204), ("d", 105)])].concat());
+        let mut events = list(&[("a", 101), ("b", 102), ("c", 103)]);
+        events.extend(relist(&[("b", 102), ("c", 204), ("d", 105)]));
+        let mut changes = changes(events);
         let second = changes.split_off(3);
         assert_eq!(second[0], "-101");
         let position = |change: &str| second.iter().position(|other| other == change).unwrap();
@@ -213,5 +249,48 @@ mod tests {
         let mut second = second.clone();
         second.sort();
         assert_eq!(second, ["+105", "+204", "-101", "-103", "102>102"]);
+    }
+
+    #[test]
+    fn streamed_list_that_begins_anew_without_an_error_is_of_the_same_watcher() {
+        let mut events = list(&[("a", 101)]);
+        events.extend(relist(&[]).into_iter().take(2));
+        events.extend(list(&[]));
+        events.extend(relist(&[("b", 102)]));
+        events.extend(relist(&[]));
+        assert_eq!(changes(events), ["+101", "-101", "+102", "-102"]);
+    }
+
+    #[test]
+    fn object_that_a_list_of_another_watcher_does_not_have_may_exist() {
+        let first = || list(&[("a", 101)]);
+        let events = |others: Vec<Watched>| first().into_iter().chain(others).collect();
+        // A list without an error before it.
+        assert_eq!(changes(events(list(&[]))), ["+101", "?101"]);
+        // An event of a watch within a list.
+        for event in [Event::Apply(map("b", 102)), Event::Delete(map("b", 102))] {
+            let mut others = relist(&[]);
+            others.insert(2, Ok(event));
+            let changes = changes(events(others));
+            assert!(changes.contains(&"?101".to_owned()), "{changes:?}");
+        }
+        // Two lists at a time, and a third one later.
+        let mut others = relist(&[("a", 101)]);
+        others.insert(2, Ok(Event::Init));
+        others.extend([listed("b", 102), Ok(Event::InitDone)]);
+        others.extend(relist(&[]));
+        let mut changes = changes(events(others));
+        let last = changes.split_off(3);
+        assert_eq!(changes, ["+101", "101>101", "+102"]);
+        assert!(last.iter().all(|change| change.starts_with('?')), "{last:?}");
+        assert_eq!(last.len(), 2);
+    }
+
+    #[test]
+    fn deletion_that_a_watcher_has_seen_is_certain_although_there_are_others() {
+        let mut events = list(&[("a", 101)]);
+        events.extend(list(&[("a", 101)]));
+        events.push(Ok(Event::Delete(map("a", 102))));
+        assert_eq!(changes(events), ["+101", "101>101", "-101>102"]);
     }
 }

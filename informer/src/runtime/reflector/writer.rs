@@ -1,11 +1,12 @@
 //! The writing half of a store, which applies the events of a kube watcher.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 
-use deltafifo::{Indexer, StoreError};
+use deltafifo::{Indexer, ResourceVersion, StoreError};
 use futures_util::{Stream, StreamExt};
 use kube::Resource;
 use kube::runtime::watcher::{self, Event};
@@ -13,6 +14,7 @@ use tokio::sync::watch;
 
 use super::store::{indexer, log_refused};
 use super::subscribe::{Change, Dispatcher, ReflectHandle};
+use super::watchers::Watchers;
 use super::{Lookup, Store};
 use crate::KubeMeta;
 
@@ -38,12 +40,17 @@ use crate::KubeMeta;
 /// * `InitDone` is atomic per object: readers on other threads may see a part of it.
 ///
 /// **Give a writer the events of one watcher.** If two watchers are merged, the end of a list of
-/// one removes the objects of the other, as in kube. Controllers that subscribe then call
-/// [`on_deleted`](crate::runtime::Controller::on_deleted) for objects that exist.
+/// one removes the objects of the other, as in kube, except those with an `Apply` since the list
+/// began. The first sign of a second watcher is logged as a warning: an event that no single
+/// watcher of kube yields at that place. From then on a subscribed controller does not call
+/// [`on_deleted`](crate::runtime::Controller::on_deleted) because of a list, since the object may
+/// still exist. A list that begins although the last one is complete and no error followed it is
+/// such a sign, so pass the errors of the stream to the [`reflector`], too.
 pub struct Writer<K: Resource + 'static> {
     store: Indexer<K, KubeMeta>,
     /// The objects of a list that is not complete, by key; `None` if there is none.
     listed: Option<HashMap<String, Arc<K>>>,
+    watchers: Watchers,
     ready: watch::Sender<bool>,
     /// `None` if the store is not shared.
     dispatcher: Option<Dispatcher<K>>,
@@ -65,7 +72,13 @@ impl<K: Resource + Clone + 'static> Writer<K> {
     }
 
     fn with(dispatcher: Option<Dispatcher<K>>) -> Self {
-        Self { store: indexer(), listed: None, ready: watch::Sender::new(false), dispatcher }
+        Self {
+            store: indexer(),
+            listed: None,
+            watchers: Watchers::default(),
+            ready: watch::Sender::new(false),
+            dispatcher,
+        }
     }
 
     /// Returns a read handle to the store.
@@ -128,12 +141,15 @@ impl<K: Resource + Clone + 'static> Writer<K> {
     /// assert_eq!(store.len(), 1);
     /// ```
     pub fn apply_watcher_event(&mut self, event: &Event<K>) {
+        // The stream may have yielded errors that are not passed here.
+        self.watchers.fail();
         self.apply(event);
     }
 
     /// Applies an event. Returns the changes that it makes if the store is shared, otherwise
     /// nothing.
     fn apply(&mut self, event: &Event<K>) -> Vec<Change<K>> {
+        let is_another_end = self.watchers.observe(event);
         match event {
             Event::Apply(object) => {
                 let object = Arc::new(object.clone());
@@ -152,18 +168,29 @@ impl<K: Resource + Clone + 'static> Writer<K> {
                 Vec::new()
             }
             Event::InitDone => {
-                let changes = self.listed.take().map(|listed| self.replace(listed));
+                let changes = match self.listed.take() {
+                    // Only a part of the list is known: the end of another list has taken the rest.
+                    Some(listed) if is_another_end => {
+                        listed.into_values().flat_map(|object| self.put(object)).collect()
+                    }
+                    Some(listed) => self.replace(listed),
+                    None => Vec::new(),
+                };
                 self.ready.send_replace(true);
-                changes.unwrap_or_default()
+                changes
             }
         }
     }
 
-    /// Adds an object to the list.
+    /// Adds an object to the list. Of two states with the same key the newer one stays.
     fn list(&mut self, object: Arc<K>) {
-        match self.store.keys().key(&object) {
-            Ok(key) => drop(self.listed.get_or_insert_default().insert(key, object)),
-            Err(error) => log_refused(&error.into()),
+        let key = match self.store.keys().key(&object) {
+            Ok(key) => key,
+            Err(error) => return log_refused(&error.into()),
+        };
+        match self.listed.get_or_insert_default().entry(key) {
+            Entry::Occupied(listed) if version(listed.get()) > version(&object) => {}
+            entry => drop(entry.insert_entry(object)),
         }
     }
 
@@ -182,7 +209,8 @@ impl<K: Resource + Clone + 'static> Writer<K> {
         if let Err(error) = self.store.delete(object) {
             log_refused(&error);
         }
-        let deleted = |old| Change::Deleted { old, last: Arc::new(object.clone()) };
+        let last = || Arc::new(object.clone());
+        let deleted = |old| Change::Deleted { old, last: last(), may_exist: false };
         old.map(deleted).into_iter().collect()
     }
 
@@ -193,7 +221,10 @@ impl<K: Resource + Clone + 'static> Writer<K> {
         for error in self.store.replace_keeping(listed.into_values().collect(), []) {
             log_refused(&error);
         }
-        if is_shared { between_lists(before, self.by_key()) } else { Vec::new() }
+        if !is_shared {
+            return Vec::new();
+        }
+        between_lists(before, self.by_key(), self.watchers.are_several())
     }
 
     /// Returns the stored state of an object, if the store is shared.
@@ -217,25 +248,33 @@ impl<K: Resource + Clone + 'static> Writer<K> {
     }
 }
 
+/// Returns the version of an object, or `None` if it has none that can be compared.
+fn version<K: Resource>(object: &Arc<K>) -> Option<ResourceVersion> {
+    ResourceVersion::parse(object.meta().resource_version.as_deref()?)
+}
+
 /// Returns the changes between two stored states of a key.
 fn between<K: Resource>(old: Option<Arc<K>>, new: Arc<K>) -> Vec<Change<K>> {
     match old {
         Some(old) if old.meta().uid != new.meta().uid => {
-            let deleted = Change::Deleted { last: old.clone(), old };
+            let deleted = Change::Deleted { last: old.clone(), old, may_exist: false };
             vec![deleted, Change::Applied { old: None, new }]
         }
         old => vec![Change::Applied { old, new }],
     }
 }
 
-/// Returns the changes between the contents before and after a list.
+/// Returns the changes between the contents before and after a list. `may_exist` says whether an
+/// object that the list does not have may still exist.
 fn between_lists<K: Resource>(
     mut before: HashMap<String, Arc<K>>,
     after: HashMap<String, Arc<K>>,
+    may_exist: bool,
 ) -> Vec<Change<K>> {
     let applied: Vec<_> =
         after.into_iter().flat_map(|(key, new)| between(before.remove(&key), new)).collect();
-    let deleted = before.into_values().map(|old| Change::Deleted { last: old.clone(), old });
+    let deleted =
+        before.into_values().map(|old| Change::Deleted { last: old.clone(), old, may_exist });
     deleted.chain(applied).collect()
 }
 
@@ -314,9 +353,12 @@ where
     async_stream::stream! {
         let mut stream = pin!(stream);
         while let Some(event) = stream.next().await {
-            if let Ok(event) = &event {
-                let changes = writer.apply(event);
-                writer.dispatch(changes).await;
+            match &event {
+                Ok(event) => {
+                    let changes = writer.apply(event);
+                    writer.dispatch(changes).await;
+                }
+                Err(_) => writer.watchers.fail(),
             }
             yield event;
         }

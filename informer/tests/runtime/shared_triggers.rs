@@ -115,6 +115,28 @@ fn owner(name: &str) -> ConfigMap {
     with_uid(name, 1, "of no matter")
 }
 
+#[tokio::test(start_paused = true)]
+async fn objects_from_before_a_handle_are_reconciled_although_the_predicate_rejects_updates() {
+    let (_, mut writer) = store_shared(16);
+    writer.apply_watcher_event(&Event::Apply(typed("a", 1)));
+    let mut handle = writer.subscribe().expect("the store is shared");
+    let (events, mut sent) = mpsc::unbounded_channel();
+    let stream = stream::poll_fn(move |context| sent.poll_recv(context));
+    tokio::spawn(stream.reflect_shared(writer).for_each(|_| async {}));
+    send_list(&events, [typed("a", 1), typed("b", 1)]);
+    let early = handle.clone();
+    // A clone of a handle that has yielded everything.
+    assert!(handle.next().await.is_some() && handle.next().await.is_some());
+    for handle in [early, handle] {
+        let reader = handle.reader();
+        let controller = Controller::for_shared_stream(handle, reader).when(|_, _| false);
+        let mut polled = poll_idle(controller);
+        assert_eq!(polled.at_rest().await, ["a", "b"]);
+        send_relist(&events, [typed("a", 2), typed("b", 1)]);
+        assert!(polled.at_rest().await.is_empty(), "an update");
+    }
+}
+
 /// A value whose drop waits until the sender is dropped.
 struct Held(std::sync::mpsc::Receiver<()>);
 

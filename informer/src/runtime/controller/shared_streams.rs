@@ -47,7 +47,8 @@ where
     ///
     /// **Pass the [`ReflectHandle`] itself.** The controller then takes old states and deletions
     /// out of it, too (not in kube): [`on_deleted`](Self::on_deleted) is called, even for a
-    /// deletion that only a list shows, and [`when`](Self::when) compares two states. The type of
+    /// deletion that only a list shows, [`when`](Self::when) compares two states, and the objects
+    /// that the store has when the controller starts are reconciled. The type of
     /// an adapter, such as `map`, `filter`, `boxed` or
     /// [`predicate_filter`](crate::runtime::WatchStreamExt::predicate_filter), can carry none of
     /// this: then the controller acts as in kube, neither method has an effect, and a warning is
@@ -55,9 +56,6 @@ where
     ///
     /// Limits:
     ///
-    /// * Objects that the store has before the handle is created are reconciled only when they
-    ///   change or are listed again, and `when` may reject these updates: subscribe before the
-    ///   stream that fills the store is polled.
     /// * A list of kube's watcher that is older than the store (possible with `any_semantic` and
     ///   `streaming_lists`) looks like a deletion of the objects that it does not have yet. The
     ///   informer of [`Controller::new`] requests no such list.

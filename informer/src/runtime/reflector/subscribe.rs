@@ -1,5 +1,6 @@
 //! The subscribers of a shared store.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -37,6 +38,14 @@ impl<K> Change<K> {
     /// Returns false for a deletion of an object that may still exist.
     pub(in crate::runtime) fn is_certain(&self) -> bool {
         !matches!(self, Self::Deleted { may_exist: true, .. })
+    }
+
+    /// Returns the state that the change is about.
+    fn object(&self) -> &Arc<K> {
+        match self {
+            Self::Applied { new, .. } => new,
+            Self::Deleted { old, .. } => old,
+        }
     }
 }
 
@@ -118,11 +127,37 @@ impl<K: Resource + 'static> ReflectHandle<K> {
 }
 
 impl<K: Resource + Send + Sync + 'static> ReflectHandle<K> {
-    /// Returns a stream of the changes that this handle has not yielded yet, and of all later ones.
-    pub(in crate::runtime) fn into_changes(
-        self,
-    ) -> impl Stream<Item = Change<K>> + Send + Unpin + use<K> {
-        self.changes
+    /// Returns a stream of the objects that the store has when the stream is first polled, as
+    /// applied for the first time, then of the changes that this handle has not yielded yet, and of
+    /// all later ones.
+    ///
+    /// Without the stored objects, the first change of an object that the handle has not yielded
+    /// would be an update, which a predicate may reject.
+    pub(in crate::runtime) fn into_changes(self) -> impl Stream<Item = Change<K>> + Send + use<K> {
+        let Self { mut changes, reader } = self;
+        async_stream::stream! {
+            let store = reader.reader();
+            let key = |object: &Arc<K>| store.keys().key(object).unwrap_or_default();
+            let stored = store.list();
+            // The states that have not changed since. The buffer may still have their changes.
+            let mut unchanged: HashMap<_, _> =
+                stored.iter().map(|object| (key(object), object.clone())).collect();
+            for new in stored {
+                yield Change::Applied { old: None, new };
+            }
+            while let Some(change) = changes.next().await {
+                let first = if unchanged.is_empty() {
+                    None
+                } else {
+                    unchanged.remove(&key(change.object()))
+                };
+                match (&change, first) {
+                    (Change::Applied { old: None, new }, Some(first))
+                        if Arc::ptr_eq(new, &first) => {}
+                    _ => yield change,
+                }
+            }
+        }
     }
 }
 
@@ -292,5 +327,33 @@ mod tests {
         events.extend(list(&[("a", 101)]));
         events.push(Ok(Event::Delete(map("a", 102))));
         assert_eq!(changes(events), ["+101", "101>101", "-101>102"]);
+    }
+
+    #[test]
+    fn stored_objects_are_applied_for_the_first_time_once() {
+        let (_, writer) = store_shared(100);
+        let mut yields = writer.subscribe().unwrap();
+        let pending = yields.clone();
+        let root = reflector(writer, stream::iter(list(&[("a", 101), ("b", 102)])));
+        assert!(root.count().now_or_never().is_some());
+        assert_eq!((&mut yields).count().now_or_never(), Some(2));
+        for handle in [pending, yields.clone(), yields] {
+            let mut changes = shown_changes(handle.into_changes());
+            changes.sort();
+            assert_eq!(changes, ["+101", "+102"]);
+        }
+    }
+
+    #[test]
+    fn change_of_a_stored_object_follows_its_first_state() {
+        let (_, mut writer) = store_shared(100);
+        writer.apply_watcher_event(&Event::Apply(map("a", 101)));
+        let handle = writer.subscribe().unwrap();
+        let mut changes = pin!(handle.into_changes());
+        let first = changes.next().now_or_never().flatten();
+        assert!(matches!(first, Some(Change::Applied { old: None, .. })), "{first:?}");
+        let events = [Ok(Event::Apply(map("a", 102))), Ok(Event::Apply(map("a", 103)))];
+        assert!(reflector(writer, stream::iter(events)).count().now_or_never().is_some());
+        assert_eq!(shown_changes(changes), ["101>102", "102>103"]);
     }
 }

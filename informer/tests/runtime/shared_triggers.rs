@@ -4,12 +4,14 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
+use std::time::Duration;
 
 use deltafifo_informer::SharedInformer;
 use deltafifo_informer::runtime::controller::{Action, Error};
 use deltafifo_informer::runtime::reflector::{ReflectHandle, Store, store, store_shared};
 use deltafifo_informer::runtime::watcher::{self, Event};
 use deltafifo_informer::runtime::{Controller, WatchStreamExt, predicates};
+use deltafifo_informer::workqueue::ItemExponentialFailureRateLimiter;
 use deltafifo_testkit::{Fault, Resource, status};
 use futures_util::{FutureExt, StreamExt, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -17,7 +19,7 @@ use kube::{Api, Resource as _};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::rig::{Failed, name, poll_idle, server, typed, value};
+use super::rig::{Failed, idle, name, poll_idle, poll_with, server, typed, value};
 
 type Sender = mpsc::UnboundedSender<watcher::Result<Event<ConfigMap>>>;
 
@@ -192,13 +194,23 @@ async fn predicate_compares_both_states_of_a_handle() {
 async fn object_that_is_deleted_and_made_again_is_reconciled_without_its_failures() {
     let (events, handle) = shared();
     let reader = handle.reader();
-    let mut polled = poll_idle(Controller::for_shared_stream(handle, reader));
+    let policy =
+        ItemExponentialFailureRateLimiter::new(Duration::from_secs(1), Duration::from_secs(3600));
+    let controller = Controller::for_shared_stream(handle, reader).retry(policy);
+    let reconcile = |_, _| async { Err(Failed("no room")) };
+    let mut polled = poll_with(controller, reconcile, |_| Action::requeue(Duration::ZERO));
     send_list(&events, [typed("a", 1)]);
-    assert_eq!(polled.at_rest().await, ["a"]);
+    for _ in 0..5 {
+        polled.next().await;
+    }
+    idle().await;
     events.send(Ok(Event::Delete(typed("a", 2)))).unwrap();
     assert!(polled.at_rest().await.is_empty(), "the deletion of a main object triggers nothing");
     events.send(Ok(Event::Apply(typed("a", 3)))).unwrap();
-    assert_eq!(polled.at_rest().await, ["a"]);
+    polled.next().await;
+    let failed = Instant::now();
+    polled.next().await;
+    assert_eq!(failed.elapsed().as_secs(), 1, "the delay after a first failure");
 }
 
 #[tokio::test(start_paused = true)]

@@ -66,6 +66,7 @@ fn all_methods_chain() {
         Ok(Event::Apply(typed("a", 1))),
         Ok(Event::Apply(typed("a", 2))),
         Ok(Event::Delete(typed("a", 3))),
+        Ok(Event::Apply(typed("b", 4))),
     ];
     let (store, writer) = reflector::store::<ConfigMap>();
     let (shared, shared_writer) = reflector::store_shared::<ConfigMap>(10);
@@ -79,9 +80,13 @@ fn all_methods_chain() {
         .touched_objects()
         .predicate_filter(predicates::resource_version, PredicateConfig::default());
     let maps: Vec<_> = maps.map(|map| map.unwrap()).collect().now_or_never().unwrap();
-    assert_eq!(maps.iter().map(value).collect::<String>(), "123");
+    assert_eq!(maps.iter().map(value).collect::<String>(), "1234");
     assert!(maps.iter().all(|map| map.immutable == Some(true)));
-    assert!(store.is_empty() && shared.is_empty() && subscriber.is_none());
+    for store in [store, shared] {
+        let stored: Vec<_> = store.state().iter().map(|map| (value(map), map.immutable)).collect();
+        assert_eq!(stored, [("4".to_owned(), Some(true))]);
+    }
+    assert!(subscriber.is_none());
     let applied = stream::iter([Ok(Event::Apply(typed("a", 1))), Ok(Event::Delete(typed("a", 2)))]);
     assert_eq!(applied.applied_objects().count().now_or_never(), Some(1));
 }
@@ -141,7 +146,7 @@ where
 }
 
 #[test]
-fn generic_code_needs_no_other_bounds_than_with_kube() {
+fn generic_code_needs_only_resource_beside_the_bounds_of_kube() {
     let Reflected { store, writer, mut subscriber } = Reflected::<ConfigMap>::new();
     let events = stream::iter([Ok(Event::Apply(typed("a", 1)))]);
     assert_eq!(tracked(writer, events).count().now_or_never(), Some(1));

@@ -146,8 +146,9 @@ impl ApiServer {
         self.shared.faults.clear();
     }
 
-    /// Returns all requests in order of arrival, since the start or since the last call of
-    /// [`forget_requests`](Self::forget_requests). Their bodies are not kept.
+    /// Returns the requests in order of arrival, since the start or since the last call of
+    /// [`forget_requests`](Self::forget_requests): all of them, or the
+    /// [last ones](crate::Builder::recorded_requests). Their bodies are not kept.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.shared.requests.lock().iter().map(|request| Request::clone(request)).collect()

@@ -77,8 +77,10 @@
 //! needs `--validate=false`), scheduler, kubelet, or subresource other than `status` and a
 //! namespace's `finalize`. Dry runs are refused with 400.
 //! Each resource has one API version. All requests are authorised. They are recorded until
-//! [`forget_requests`](ApiServer::forget_requests) is called, and the size of their bodies has no
-//! limit. The only controllers are those of [`Builder::controllers`].
+//! [`forget_requests`](ApiServer::forget_requests) is called, unless
+//! [`recorded_requests`](Builder::recorded_requests) limits their number. A body of more than 3 MiB
+//! is refused with 413, which is the real server's default; etcd refuses an object of more than
+//! 1.5 MiB, and this server does not. The only controllers are those of [`Builder::controllers`].
 //!
 //! Of the schema in a definition of a custom resource, only `x-kubernetes-list-type: map` and the
 //! keys of these lists are read. A changed definition is ignored, and a deleted one leaves the

@@ -27,12 +27,12 @@ const HEADERS: Duration = Duration::from_secs(30);
 impl ApiServer {
     /// Serves HTTP/1.1 on a TCP address, without TLS and authentication, until the returned value
     /// is dropped. Port 0 lets the system choose a port. At most 1,000 connections are open at a
-    /// time. Use a loopback address: anyone who reaches the address can read and write all objects,
-    /// and the size of a request's body has no limit.
+    /// time. Use a loopback address: anyone who reaches it can read and write all objects.
     ///
-    /// Every request is [recorded](Self::requests), and [faults](crate::Fault) strike these
-    /// requests, too. Pause tokio's clock only if no client is in another process: their time goes
-    /// on.
+    /// These requests are [recorded](Self::requests) and struck by [faults](crate::Fault), like
+    /// those of a client in the process. For a server that runs for long, limit the number of
+    /// [recorded requests](crate::Builder::recorded_requests). Pause tokio's clock only if no
+    /// client is in another process: their time goes on.
     ///
     /// # Errors
     /// The error of binding the address.

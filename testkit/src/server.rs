@@ -1,15 +1,17 @@
 //! The server, its builder, and the service that a client calls.
 
+use std::collections::VecDeque;
+use std::error;
 use std::fmt;
 use std::future;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Response;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
 use tower_service::Service;
@@ -35,7 +37,7 @@ pub struct ApiServer {
 pub(crate) struct Shared {
     pub(crate) store: Mutex<Store>,
     pub(crate) faults: Faults,
-    pub(crate) requests: Mutex<Vec<Arc<Request>>>,
+    pub(crate) requests: Mutex<VecDeque<Arc<Request>>>,
     pub(crate) settings: Settings,
     /// A signal that is sent when a request arrives, or a watch is opened or ended.
     changed: watch::Sender<()>,
@@ -46,6 +48,8 @@ pub(crate) struct Settings {
     pub(crate) watch_buffer: usize,
     pub(crate) watch_lists: WatchLists,
     pub(crate) shard_selectors: ShardSelectors,
+    /// The largest number of recorded requests.
+    recorded: usize,
     /// The interval of periodic bookmarks, if there are any.
     pub(crate) bookmarks: Option<Duration>,
 }
@@ -63,6 +67,8 @@ pub enum WatchLists {
     Failing,
 }
 
+/// The largest size of a request's body, which is the real server's default.
+const LARGEST_BODY: usize = 3 << 20;
 /// A time longer than any process lives, and short enough for tokio's clock.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
@@ -76,6 +82,7 @@ pub struct Builder {
     watch_buffer: usize,
     watch_lists: WatchLists,
     shard_selectors: ShardSelectors,
+    recorded: usize,
     bookmarks: Option<Duration>,
     controllers: bool,
     managed_fields: bool,
@@ -178,6 +185,13 @@ impl Builder {
         self
     }
 
+    /// Sets the number of requests that are recorded for [`requests`](ApiServer::requests). One
+    /// more drops the oldest. By default all are recorded, for tests that count them.
+    pub fn recorded_requests(mut self, requests: usize) -> Self {
+        self.recorded = requests;
+        self
+    }
+
     /// Sends a bookmark every `period` to each watch that asked for bookmarks, by tokio's clock
     /// and counted from the opening of the watch. The real server does so about once a minute. By
     /// default only a test [sends](ApiServer::bookmark) bookmarks, and so controls their order.
@@ -202,6 +216,7 @@ impl Builder {
             watch_buffer: self.watch_buffer,
             watch_lists: self.watch_lists,
             shard_selectors: self.shard_selectors,
+            recorded: self.recorded,
             bookmarks: self.bookmarks,
         };
         let shared = Shared {
@@ -225,6 +240,7 @@ impl ApiServer {
             watch_buffer: 100_000,
             watch_lists: WatchLists::default(),
             shard_selectors: ShardSelectors::default(),
+            recorded: usize::MAX,
             bookmarks: None,
             controllers: false,
             managed_fields: false,
@@ -255,6 +271,15 @@ impl Shared {
         self.changed.send_replace(());
     }
 
+    /// Records a request, and drops the oldest one if there are too many.
+    fn record(&self, request: Arc<Request>) {
+        let mut requests = self.requests.lock();
+        requests.push_back(request);
+        if requests.len() > self.settings.recorded {
+            requests.pop_front();
+        }
+    }
+
     /// Waits until `check` returns a value. Calls `check` after each [`pulse`](Self::pulse).
     pub(crate) async fn wait<T>(&self, mut check: impl FnMut() -> Option<T>) -> T {
         // Subscribed before the first check, so that no pulse is missed.
@@ -273,7 +298,7 @@ impl<B> Service<http::Request<B>> for ApiServer
 where
     B: http_body::Body + Send + 'static,
     B::Data: Send,
-    B::Error: fmt::Display,
+    B::Error: Into<Box<dyn error::Error + Send + Sync>>,
 {
     type Response = Response<Body>;
     type Error = io::Error;
@@ -287,7 +312,7 @@ where
         let (parts, body) = request.into_parts();
         let request = Arc::new(Request::read(&parts));
         let shared = Arc::clone(&self.shared);
-        shared.requests.lock().push(Arc::clone(&request));
+        shared.record(Arc::clone(&request));
         shared.pulse();
         Box::pin(async move {
             let mut repeated = 0;
@@ -303,8 +328,14 @@ where
                 Some(Kind::Body(how)) => spoil = Some(how),
                 Some(Kind::Repeat(changes)) => repeated = changes,
             }
-            let answer = match body.collect().await {
+            let mut body = pin!(body);
+            let answer = match Limited::new(body.as_mut(), LARGEST_BODY).collect().await {
                 Ok(body) => answer::answer(&shared, &request, &body.to_bytes(), repeated),
+                Err(error) if error.is::<LengthLimitError>() => {
+                    // A client reads the response when it has sent the whole body.
+                    while let Some(Ok(_)) = body.frame().await {}
+                    answer::refusal(&status::body_too_large(LARGEST_BODY))
+                }
                 Err(error) => answer::refusal(&status::bad_request(&format!(
                     "the body of the request cannot be read: {error}"
                 ))),

@@ -199,6 +199,12 @@ pub(crate) fn apply_conflict(message: &str, causes: &[(String, String)]) -> Stat
         .with_details(StatusDetails { causes: causes.collect(), ..details() })
 }
 
+/// Returns the 413 of a request whose body has more than `limit` bytes.
+pub(crate) fn body_too_large(limit: usize) -> Status {
+    let message = format!("Request entity too large: limit is {limit}");
+    failure(413, reason::REQUEST_ENTITY_TOO_LARGE, &message)
+}
+
 pub(crate) fn bad_request(message: &str) -> Status {
     failure(400, reason::BAD_REQUEST, message)
 }

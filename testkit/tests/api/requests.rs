@@ -1,6 +1,6 @@
 //! Tests of recorded requests, and of waits for requests.
 
-use deltafifo_testkit::{Request, Verb};
+use deltafifo_testkit::{ApiServer, Request, Resource, Verb};
 use http::Method;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchParams};
@@ -45,6 +45,18 @@ async fn requests_are_recorded_in_order_with_their_verbs() {
     );
     server.forget_requests();
     assert!(server.requests().is_empty());
+}
+
+#[tokio::test]
+async fn oldest_requests_are_dropped_beyond_the_limit() {
+    let server = ApiServer::builder().resource(Resource::pods()).recorded_requests(2).build();
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    for name in ["a", "b", "c"] {
+        assert!(pods.get_opt(name).await.unwrap().is_none());
+    }
+    let requests = server.requests();
+    let names: Vec<_> = requests.iter().filter_map(Request::name).collect();
+    assert_eq!(names, ["b", "c"]);
 }
 
 #[tokio::test]

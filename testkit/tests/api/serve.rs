@@ -45,6 +45,33 @@ async fn clients_list_watch_and_write_over_a_connection() {
 }
 
 #[tokio::test]
+async fn body_of_more_than_3_mib_is_refused_and_the_client_reads_why() {
+    let server = server();
+    let serving = server.serve("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    for client in [server.client(), connecting(&serving.url())] {
+        let maps: Api<ConfigMap> = Api::default_namespaced(client);
+        let write = async |bytes: usize| {
+            let mut object = map("a");
+            object["data"] = json!({ "text": "" });
+            let rest = object.to_string().len();
+            object["data"]["text"] = "x".repeat(bytes - rest).into();
+            let patch = Patch::Merge(object);
+            maps.patch("a", &PatchParams::default(), &patch).await.map(drop)
+        };
+        let Err(kube::Error::Api(status)) = write((3 << 20) + 1).await else {
+            panic!("another answer")
+        };
+        let message = "Request entity too large: limit is 3145728";
+        assert_eq!((status.code, status.reason.as_str()), (413, "RequestEntityTooLarge"));
+        assert_eq!(status.message, message);
+        // The limit is not exceeded, and so the server looks for the object.
+        assert!(
+            matches!(write(3 << 20).await, Err(kube::Error::Api(status)) if status.code == 404)
+        );
+    }
+}
+
+#[tokio::test]
 async fn fault_breaks_the_connection() {
     let server = server();
     server.apply(map("a")).unwrap();

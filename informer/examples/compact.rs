@@ -8,6 +8,8 @@
 
 #[path = "cluster/access.rs"]
 mod access;
+#[path = "cluster/signal.rs"]
+mod signal;
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -34,7 +36,13 @@ struct Args {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let args = Args::parse();
+    tokio::select! {
+        ended = run(Args::parse()) => ended,
+        stopped = signal::stopped() => Ok(stopped?),
+    }
+}
+
+async fn run(args: Args) -> Result<(), Box<dyn Error>> {
     let client = match args.access.client().await? {
         Some(client) => client,
         None => simulated(args.pods)?,

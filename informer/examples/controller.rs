@@ -5,8 +5,8 @@
 //!     cargo run -p deltafifo-informer --example controller -- --kubeconfig ~/.kube/config
 //!     cargo run -p deltafifo-informer --example controller   # simulated cluster
 //!
-//! In a cluster it runs until Ctrl-C. It owns the data of such a map and removes all other
-//! entries. To try it:
+//! In a cluster it runs until Ctrl-C or SIGTERM. It owns the data of such a map and removes all
+//! other entries. To try it:
 //!
 //!     kubectl create configmap web && kubectl label configmap web roster=
 //!     kubectl run web-0 --image=registry.k8s.io/pause --labels=roster=web

@@ -1,5 +1,5 @@
 //! Prints additions, updates and deletions of a cluster's deployments, or of those in one
-//! namespace, until Ctrl-C.
+//! namespace, until Ctrl-C or SIGTERM.
 //!
 //!     cargo run -p deltafifo-informer --example deployments -- --kubeconfig ~/.kube/config
 //!     cargo run -p deltafifo-informer --example deployments   # simulated cluster

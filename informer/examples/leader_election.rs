@@ -4,10 +4,13 @@
 //!     cargo run -p deltafifo-informer --example leader_election -- --kubeconfig ~/.kube/config
 //!     cargo run -p deltafifo-informer --example leader_election   # simulated cluster
 //!
-//! It writes the lease `deltafifo-example` in the namespace, and deletes it at the end.
+//! It writes the lease `deltafifo-example` in the namespace, and deletes it at the end. If it is
+//! stopped before, the next run deletes it.
 
 #[path = "cluster/access.rs"]
 mod access;
+#[path = "cluster/signal.rs"]
+mod signal;
 
 use std::error::Error;
 use std::future::pending;
@@ -86,6 +89,10 @@ pub(crate) async fn run(args: Args, simulated: &ApiServer) -> Result<(), Box<dyn
     let client = args.access.client().await?.unwrap_or_else(|| simulated.client());
     let namespace = &args.namespace;
     let leases = Api::<Lease>::namespaced(client.clone(), namespace);
+    // An example that was stopped has left its lease.
+    if leases.get_opt(NAME).await?.is_some() {
+        leases.delete(NAME, &DeleteParams::default()).await?;
+    }
     // A lease without a holder is taken at once.
     let metadata = ObjectMeta { name: Some(NAME.to_owned()), ..ObjectMeta::default() };
     let free = Lease { metadata, spec: Some(LeaseSpec::default()) };
@@ -123,5 +130,9 @@ pub(crate) async fn run(args: Args, simulated: &ApiServer) -> Result<(), Box<dyn
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    run(Args::parse(), &simulated()).await
+    let simulated = simulated();
+    tokio::select! {
+        ended = run(Args::parse(), &simulated) => ended,
+        stopped = signal::stopped() => Ok(stopped?),
+    }
 }

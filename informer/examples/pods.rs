@@ -1,4 +1,4 @@
-//! Prints the deltas of a cluster's pods, until Ctrl-C.
+//! Prints the deltas of a cluster's pods, until Ctrl-C or SIGTERM.
 //!
 //!     cargo run -p deltafifo-informer --example pods -- --kubeconfig ~/.kube/config
 //!     cargo run -p deltafifo-informer --example pods   # simulated cluster
@@ -8,6 +8,8 @@
 
 #[path = "cluster/access.rs"]
 mod access;
+#[path = "cluster/signal.rs"]
+mod signal;
 
 use std::error::Error;
 use std::sync::Arc;
@@ -45,7 +47,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     tokio::select! {
         ended = reflector.run() => println!("{}", error_chain(&ended)),
         () = print(&fifo) => {}
-        stopped = tokio::signal::ctrl_c() => stopped?,
+        stopped = signal::stopped() => stopped?,
     }
     println!(
         "{} pods at version {}",

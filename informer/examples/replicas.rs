@@ -6,10 +6,12 @@
 //!
 //! That runs in a simulated cluster. For a real one, append `-- --kubeconfig ~/.kube/config`. The
 //! example writes Leases and config maps with the label `deltafifo/group=deltafifo-replicas` in the
-//! namespace, and deletes them at the end.
+//! namespace, and deletes them at the end. If it is stopped before, the next run deletes them.
 
 #[path = "cluster/access.rs"]
 mod access;
+#[path = "cluster/signal.rs"]
+mod signal;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::error::Error;
@@ -251,5 +253,9 @@ pub(crate) async fn run(args: Args, simulated: &ApiServer) -> Result<(), Box<dyn
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    run(Args::parse(), &simulated()).await
+    let simulated = simulated();
+    tokio::select! {
+        ended = run(Args::parse(), &simulated) => ended,
+        stopped = signal::stopped() => Ok(stopped?),
+    }
 }

@@ -1,6 +1,7 @@
 //! The cluster of the examples: a real one, or a simulated one in this process.
 
 mod access;
+mod signal;
 
 use std::error::Error;
 use std::future::pending;
@@ -21,7 +22,7 @@ pub struct Cluster {
     /// The only namespace to use. Default: all namespaces.
     #[arg(long)]
     pub namespace: Option<String>,
-    /// The number of seconds after which the example stops. Default: it stops at Ctrl-C.
+    /// The number of seconds after which the example stops. Default: it stops at Ctrl-C or SIGTERM.
     #[arg(long)]
     seconds: Option<u64>,
 }
@@ -36,7 +37,7 @@ impl Cluster {
         self.namespace.clone().map_or_else(Scope::all, Scope::namespace)
     }
 
-    /// Waits for Ctrl-C, or until the duration has passed.
+    /// Waits for Ctrl-C or SIGTERM, or until the duration has passed.
     pub async fn stopped(&self) -> io::Result<()> {
         let over = async {
             match self.seconds {
@@ -45,7 +46,7 @@ impl Cluster {
             }
         };
         tokio::select! {
-            stopped = tokio::signal::ctrl_c() => stopped,
+            stopped = signal::stopped() => stopped,
             () = over => Ok(()),
         }
     }

@@ -43,6 +43,30 @@ async fn deployments_example_runs_to_its_end() {
         .unwrap();
 }
 
+#[cfg(unix)]
+mod signals {
+    use std::pin::pin;
+
+    use clap::Parser;
+    use futures_util::FutureExt;
+    use nix::sys::signal::{Signal, raise};
+
+    use super::deployments;
+    use crate::alone::is_alone;
+
+    #[tokio::test]
+    async fn sigterm_ends_an_example() {
+        if !is_alone(&(module_path!().to_owned() + "::sigterm_ends_an_example")) {
+            return;
+        }
+        let mut example = pin!(deployments::run(deployments::Args::parse_from(["deployments"])));
+        // The first poll installs the handlers of signals.
+        assert!(example.as_mut().now_or_never().is_none());
+        raise(Signal::SIGTERM).unwrap();
+        example.await.unwrap();
+    }
+}
+
 /// Runs an informer of `K`, as an example that only reads does, and checks manifests.
 async fn check_reader<K>(resource: Resource, manifests: &[&str])
 where

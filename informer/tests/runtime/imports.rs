@@ -6,6 +6,9 @@
 #![allow(clippy::needless_pass_by_value)] // Error policies get an `Arc`.
 #![allow(deprecated)] // kube's `metadata_watcher`, which operators call.
 
+#[cfg(unix)]
+#[path = "../common/alone.rs"]
+mod alone;
 mod examples;
 mod stage;
 mod wirings;

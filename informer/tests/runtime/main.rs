@@ -4,6 +4,9 @@
 // `twins` compiles one controller twice, and examples share modules.
 #![allow(clippy::duplicate_mod)]
 
+#[cfg(unix)]
+#[path = "../common/alone.rs"]
+mod alone;
 mod clusters;
 #[cfg(feature = "compact")]
 mod compact;

@@ -8,7 +8,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::yield_now;
 
 use super::{OURS, finalized};
-use crate::stage::{is_alone, speech};
+use crate::alone::is_alone;
+use crate::stage::speech;
 use crate::wirings::kinds::{server, site};
 
 #[tokio::test]

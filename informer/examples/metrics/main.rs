@@ -1,7 +1,6 @@
-//! Serves the metrics of an informer of deployments to Prometheus, on the loopback address, until
-//! Ctrl-C.
+//! Serves the metrics of an informer of deployments to Prometheus, until Ctrl-C or SIGTERM.
 //!
-//!     cargo run -p deltafifo-informer --example metrics -- --kubeconfig ~/.kube/config --port 9184
+//!     cargo run -p deltafifo-informer --example metrics -- --kubeconfig ~/.kube/config
 //!     cargo run -p deltafifo-informer --example metrics   # simulated cluster
 //!     curl http://127.0.0.1:9184/metrics
 //!
@@ -14,7 +13,7 @@ mod cluster;
 mod shop;
 
 use std::error::Error;
-use std::net::Ipv4Addr;
+use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
@@ -29,12 +28,13 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 
 /// Serves the metrics of an informer of deployments.
 #[derive(Parser)]
-struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     cluster: Cluster,
-    /// The port on 127.0.0.1 at which the metrics are served.
-    #[arg(long, default_value_t = 9184)]
-    port: u16,
+    /// The address at which the metrics are served. In a pod, use 0.0.0.0:9184, so that Prometheus
+    /// reaches it.
+    #[arg(long, default_value = "127.0.0.1:9184")]
+    pub(crate) listen: SocketAddr,
 }
 
 /// The bounds of the buckets of histograms of times, in seconds. They range from the time of a push
@@ -46,8 +46,8 @@ const ITEMS: [f64; 8] = [0.0, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6];
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let Args { cluster, port } = Args::parse();
-    let mut exporter = PrometheusBuilder::new().with_http_listener((Ipv4Addr::LOCALHOST, port));
+    let Args { cluster, listen } = Args::parse();
+    let mut exporter = PrometheusBuilder::new().with_http_listener(listen);
     for metric in ALL.iter().filter(|metric| metric.kind == Kind::Histogram) {
         let buckets: &[f64] = if metric.name.ends_with("_seconds") { &SECONDS } else { &ITEMS };
         exporter =
@@ -55,7 +55,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     // The recorder must be installed before anything with metrics is created.
     exporter.install()?;
-    println!("http://127.0.0.1:{port}/metrics");
+    println!("http://{listen}/metrics");
 
     let client = cluster.client().await?.unwrap_or_else(shop::client);
     let factory =

@@ -7,6 +7,9 @@ mod controller;
 #[allow(dead_code)]
 #[path = "../../examples/deployments.rs"]
 mod deployments;
+#[allow(dead_code)]
+#[path = "../../examples/metrics/main.rs"]
+mod exporter;
 #[path = "../../examples/bridges/meter.rs"]
 mod meter;
 #[path = "../../examples/bridges/registry.rs"]
@@ -25,6 +28,7 @@ use kube::core::{ApiResource, discovery::Scope};
 use opentelemetry::metrics::MeterProvider;
 use opentelemetry_sdk::metrics::data::{Metric, ResourceMetrics, ScopeMetrics};
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, SdkMeterProvider};
+use serde_json::Value;
 
 use super::deployed;
 use super::rig::pod;
@@ -67,38 +71,70 @@ mod signals {
     }
 }
 
-/// Runs an informer of `K`, as an example that only reads does, and checks manifests.
-async fn check_reader<K>(resource: Resource, manifests: &[&str])
+/// Runs an informer of `K`, as an example that only reads does. Returns its server.
+async fn read<K>(resource: Resource, namespace: Option<&str>) -> ApiServer
 where
     K: deltafifo_informer::reflector::Decodable + kube::Resource<DynamicType = ()>,
     deltafifo_informer::KubeMeta: deltafifo::Meta<K>,
 {
     let server = ApiServer::builder().resource(resource).build();
-    let source = KubeListerWatcher::new::<K>(server.client(), &(), None);
+    let source = KubeListerWatcher::new::<K>(server.client(), &(), namespace);
     let informer = SharedInformer::<K>::builder(source).build().unwrap();
     let running = informer.clone();
     tokio::spawn(async move { running.run().await });
     server.wait_for_watchers(1).await;
-    for manifests in manifests {
-        deployed::check(manifests, &server);
-    }
+    server
 }
+
+const OF_PODS: &str = include_str!("../../examples/deploy/pods.yaml");
+const OF_METRICS: &str = include_str!("../../examples/deploy/metrics.yaml");
 
 #[tokio::test(start_paused = true)]
 async fn manifests_of_examples_that_only_read_have_the_rights_of_an_informer() {
-    let pods = [
-        include_str!("../../examples/deploy/pods.yaml"),
-        include_str!("../../examples/deploy/compact.yaml"),
-    ];
-    check_reader::<Pod>(Resource::pods(), &pods).await;
+    let server = read::<Pod>(Resource::pods(), None).await;
+    deployed::check(OF_PODS, &server);
+    deployed::check(include_str!("../../examples/deploy/compact.yaml"), &server);
     let types = ApiResource::erase::<Deployment>(&());
-    let deployments = [
-        include_str!("../../examples/deploy/bridges.yaml"),
-        include_str!("../../examples/deploy/deployments.yaml"),
-        include_str!("../../examples/deploy/metrics.yaml"),
-    ];
     let resource = Resource::built_in(types, Scope::Namespaced);
-    check_reader::<Deployment>(resource, &deployments).await;
+    let server = read::<Deployment>(resource, None).await;
+    deployed::check(include_str!("../../examples/deploy/bridges.yaml"), &server);
+    deployed::check(include_str!("../../examples/deploy/deployments.yaml"), &server);
+    deployed::check(OF_METRICS, &server);
+}
+
+/// Returns the manifests of the example `pods` with its rights in one namespace only.
+fn of_pods_in(namespace: &str) -> String {
+    let name = "  name: deltafifo-pods\nr";
+    let placed = format!("  name: deltafifo-pods\n  namespace: {namespace}\nr");
+    OF_PODS.replace("ClusterRole", "Role").replace(name, &placed)
+}
+
+#[tokio::test(start_paused = true)]
+async fn role_in_the_namespace_of_the_requests_grants_them() {
+    let server = read::<Pod>(Resource::pods(), Some("shop")).await;
+    deployed::check(&of_pods_in("shop"), &server);
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "not granted")]
+async fn role_in_another_namespace_grants_nothing() {
+    let server = read::<Pod>(Resource::pods(), Some("shop")).await;
+    deployed::check(&of_pods_in("default"), &server);
+}
+
+#[test]
+fn metrics_of_a_pod_are_served_at_the_port_of_its_manifest() {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(OF_METRICS).unwrap();
+    let template =
+        &documents.iter().find(|one| one["kind"] == "Deployment").unwrap()["spec"]["template"];
+    let container = &template["spec"]["containers"][0];
+    let arguments = container["args"].as_array().unwrap().iter().filter_map(Value::as_str);
+    let listen = exporter::Args::parse_from(["metrics"].into_iter().chain(arguments)).listen;
+    assert!(listen.ip().is_unspecified(), "probes and Prometheus reach {listen}");
+    assert_eq!(container["ports"][0]["containerPort"], listen.port());
+    assert_eq!(container["readinessProbe"]["httpGet"]["port"], container["ports"][0]["name"]);
+    let scraped = &template["metadata"]["annotations"]["prometheus.io/port"];
+    assert_eq!(*scraped, listen.port().to_string());
 }
 
 /// Runs an informer with metrics until its first list is complete and its watch has sent an event.

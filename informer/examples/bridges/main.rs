@@ -47,7 +47,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if open_telemetry {
         let (metrics, spans) = (InMemoryMetricExporter::default(), InMemorySpanExporter::default());
         let meters = SdkMeterProvider::builder().with_periodic_exporter(metrics.clone()).build();
-        metrics::set_global_recorder(meter::Bridge(meters.meter("deltafifo")))?;
+        metrics::set_global_recorder(meter::Bridge::new(meters.meter("deltafifo")))?;
         let traces = SdkTracerProvider::builder().with_simple_exporter(spans.clone()).build();
         let layer = tracing_opentelemetry::layer().with_tracer(traces.tracer("deltafifo"));
         let subscriber = tracing_subscriber::registry().with(layer.with_filter(LevelFilter::DEBUG));

@@ -1,5 +1,6 @@
 //! A recorder that passes the metrics of these crates to a meter of OpenTelemetry.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use metrics::{
@@ -8,8 +9,42 @@ use metrics::{
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Gauge, Histogram, Meter};
 
-/// A recorder over a meter. It creates an instrument when a metric is registered.
-pub struct Bridge(pub Meter);
+/// A recorder over a meter. It creates an instrument when a metric is first registered.
+pub struct Bridge {
+    meter: Meter,
+    counters: Instruments<Counter<u64>, u64>,
+    gauges: Instruments<Gauge<f64>, f64>,
+    histograms: Instruments<Histogram<f64>, ()>,
+}
+
+impl Bridge {
+    pub fn new(meter: Meter) -> Self {
+        Self {
+            meter,
+            counters: Instruments::default(),
+            gauges: Instruments::default(),
+            histograms: Instruments::default(),
+        }
+    }
+}
+
+/// The instruments of one type. All handles of a metric share its instrument, and so its last
+/// value: a gauge is the sum of what all of them have added.
+struct Instruments<I, V>(Mutex<HashMap<Key, Arc<Instrument<I, V>>>>);
+
+impl<I, V> Default for Instruments<I, V> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<I, V: Default> Instruments<I, V> {
+    fn get_or_create(&self, key: &Key, create: impl FnOnce(String) -> I) -> Arc<Instrument<I, V>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || Instrument::new(create(key.name().to_owned()), key);
+        Arc::clone(all.entry(key.clone()).or_insert_with(new))
+    }
+}
 
 /// An instrument, with the labels of one metric.
 struct Instrument<I, V> {
@@ -46,18 +81,18 @@ impl Recorder for Bridge {
     fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> metrics::Counter {
-        let counter = self.0.u64_counter(key.name().to_owned()).build();
-        metrics::Counter::from_arc(Instrument::<_, u64>::new(counter, key))
+        let create = |name| self.meter.u64_counter(name).build();
+        metrics::Counter::from_arc(self.counters.get_or_create(key, create))
     }
 
     fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> metrics::Gauge {
-        let gauge = self.0.f64_gauge(key.name().to_owned()).build();
-        metrics::Gauge::from_arc(Instrument::<_, f64>::new(gauge, key))
+        let create = |name| self.meter.f64_gauge(name).build();
+        metrics::Gauge::from_arc(self.gauges.get_or_create(key, create))
     }
 
     fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> metrics::Histogram {
-        let histogram = self.0.f64_histogram(key.name().to_owned()).build();
-        metrics::Histogram::from_arc(Instrument::<_, ()>::new(histogram, key))
+        let create = |name| self.meter.f64_histogram(name).build();
+        metrics::Histogram::from_arc(self.histograms.get_or_create(key, create))
     }
 }
 

@@ -1,7 +1,7 @@
 //! A recorder that keeps the metrics of these crates in a registry of prometheus-client.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use metrics::{
@@ -118,7 +118,8 @@ impl CounterFn for OfCounter {
     }
 
     fn absolute(&self, value: u64) {
-        self.0.inc_by(value.saturating_sub(self.0.get()));
+        // Another handle may raise it at the same time. Relaxed: the number guards no other data.
+        self.0.inner().fetch_max(value, Ordering::Relaxed);
     }
 }
 

@@ -15,7 +15,7 @@ mod meter;
 #[path = "../../examples/bridges/registry.rs"]
 mod registry;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Parser;
 use deltafifo_informer::shared_informer::HandlerOptions;
@@ -26,7 +26,9 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{ApiResource, discovery::Scope};
 use opentelemetry::metrics::MeterProvider;
-use opentelemetry_sdk::metrics::data::{Metric, ResourceMetrics, ScopeMetrics};
+use opentelemetry_sdk::metrics::data::{
+    AggregatedMetrics, Metric, MetricData, ResourceMetrics, ScopeMetrics,
+};
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, SdkMeterProvider};
 use serde_json::Value;
 
@@ -172,7 +174,7 @@ async fn bridge_to_a_meter_exports_the_names_that_the_registry_has() {
     let exporter = InMemoryMetricExporter::default();
     let meters = SdkMeterProvider::builder().with_periodic_exporter(exporter.clone()).build();
     {
-        let bridge = meter::Bridge(meters.meter("deltafifo"));
+        let bridge = meter::Bridge::new(meters.meter("deltafifo"));
         let _recorder = metrics::set_default_local_recorder(&bridge);
         inform().await;
     }
@@ -183,4 +185,53 @@ async fn bridge_to_a_meter_exports_the_names_that_the_registry_has() {
     for name in ["reflector_lists_total", "reflector_list_duration_seconds"] {
         assert!(names.contains(name), "no {name} in {names:?}");
     }
+}
+
+/// Changes a gauge and a counter through two handles of the same key each.
+fn change_twice() {
+    let [first, second] = [(); 2].map(|()| metrics::gauge!("depth", "name" => "shared"));
+    first.increment(5.0);
+    second.increment(3.0);
+    first.decrement(1.0);
+    let [first, second] = [(); 2].map(|()| metrics::counter!("adds_total", "name" => "shared"));
+    first.absolute(5);
+    second.absolute(7);
+    first.absolute(6);
+    second.increment(1);
+}
+
+#[test]
+fn handles_of_one_key_change_one_metric_of_the_registry() {
+    let bridge = registry::Bridge::default();
+    metrics::with_local_recorder(&bridge, change_twice);
+    let text = bridge.text().unwrap();
+    for line in ["depth{name=\"shared\"} 7.0", "adds_total{name=\"shared\"} 8"] {
+        assert!(text.lines().any(|one| one == line), "no {line} in {text}");
+    }
+}
+
+#[test]
+fn handles_of_one_key_change_one_instrument_of_the_meter() {
+    let exporter = InMemoryMetricExporter::default();
+    let meters = SdkMeterProvider::builder().with_periodic_exporter(exporter.clone()).build();
+    let bridge = meter::Bridge::new(meters.meter("deltafifo"));
+    metrics::with_local_recorder(&bridge, change_twice);
+    meters.force_flush().unwrap();
+    let finished = exporter.get_finished_metrics().unwrap();
+    let scopes = finished.iter().flat_map(ResourceMetrics::scope_metrics);
+    let mut values = BTreeMap::new();
+    for metric in scopes.flat_map(ScopeMetrics::metrics) {
+        let value = match metric.data() {
+            AggregatedMetrics::F64(MetricData::Gauge(gauge)) => {
+                gauge.data_points().map(|point| point.value().to_string()).collect::<Vec<_>>()
+            }
+            AggregatedMetrics::U64(MetricData::Sum(sum)) => {
+                sum.data_points().map(|point| point.value().to_string()).collect()
+            }
+            other => panic!("{other:?}"),
+        };
+        values.insert(metric.name(), value);
+    }
+    let expected = [("adds_total", vec!["8".to_owned()]), ("depth", vec!["7".to_owned()])];
+    assert_eq!(values, BTreeMap::from(expected));
 }

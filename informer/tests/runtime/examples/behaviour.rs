@@ -13,19 +13,19 @@ use kube::discovery::Scope;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::bed::Bed;
-use super::{
+use super::programs::bed::Bed;
+use super::programs::{
     any_kind, beds_controller, beds_mirror, errand, guarded_maps, incidents, kind_applied,
     maps_copied, nodes_cordoned, nodes_mirror, pod_once, pods_trimmed, pods_unready,
     secrets_mirror, three_kinds, two_controllers,
 };
 use crate::stage::{Stage, built_in, node, object, speech};
 
-fn beds() -> Resource {
+pub fn beds() -> Resource {
     Resource::custom(ApiResource::erase::<Bed>(&()), Scope::Namespaced)
 }
 
-fn server() -> ApiServer {
+pub fn server() -> ApiServer {
     let mut server = ApiServer::builder().resource(beds());
     for resource in [
         Resource::config_maps(),
@@ -46,11 +46,11 @@ fn map(name: &str, data: Value) -> Value {
     object("v1", "ConfigMap", name, json!({ "data": data }))
 }
 
-fn pod(name: &str, fields: Value) -> Value {
+pub fn pod(name: &str, fields: Value) -> Value {
     object("v1", "Pod", name, fields)
 }
 
-fn bed(name: &str, crop: &str) -> Value {
+pub fn bed(name: &str, crop: &str) -> Value {
     object("garden.example/v1", "Bed", name, json!({ "spec": { "crop": crop } }))
 }
 

@@ -25,6 +25,7 @@ chapters! {
     namespaces: "src/namespaces.md",
     leader_election: "src/leader-election.md",
     many_replicas: "src/many-replicas.md",
+    testing: "src/testing.md",
     production: "src/production.md",
     metrics: "src/metrics.md",
 }

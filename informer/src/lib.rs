@@ -5,9 +5,12 @@
 //!   `Reflector`).
 //! * [`SharedInformer`]: one watch, a store with indexes, and any number of handlers (client-go
 //!   `SharedIndexInformer`).
-//! * [`Controller`]: calls a reconciler for each object that has changed, with
-//!   the names and paths of kube's `kube::runtime` in [`runtime`] (feature `runtime`, on by
-//!   default).
+#![cfg_attr(
+    feature = "runtime",
+    doc = "* [`Controller`]: calls a reconciler for each object that has changed, with",
+    doc = "  the names and paths of kube's `kube::runtime` in [`runtime`] (feature `runtime`, on by",
+    doc = "  default)."
+)]
 //! * `leader_election`: the election of one of several replicas of a program as the leader
 //!   (client-go `tools/leaderelection`; feature `leader-election`, off by default).
 //! * `sharding`: the distribution of objects among several replicas, each of which reconciles a
@@ -29,7 +32,8 @@
 //! | --- | --- |
 //! | `concepts.md` | deltas, stores, indexes and handlers, and how they fit together |
 //! | `from-kube-rs.md`, `from-client-go.md` | what replaces each part of these libraries |
-//! | `production.md` | rights, errors, reconcilers, back pressure, probes, logs, tests, limits |
+//! | `testing.md` | an API server for tests of operators |
+//! | `production.md` | rights, errors, reconcilers, back pressure, probes, logs, limits |
 //! | `namespaces.md` | accounts that may list some namespaces only |
 //! | `memory.md`, `compact.md` | the memory of objects, and how to store them compressed |
 //! | `leader-election.md`, `many-replicas.md` | replicas of which one works, and replicas that share the objects |

@@ -11,7 +11,7 @@
 //!                         a thread, a task, or a polled stream    delivery/runner.rs
 //! ```
 //!
-//! A kube watcher may take the place of the reflector ([`SharedInformer::for_stream`], `source.rs`,
+//! A kube watcher may take the place of the reflector (`SharedInformer::for_stream`, `source.rs`,
 //! `stream.rs`).
 //!
 //! An informer of several [`Namespaces`] has a reflector for each namespace (`namespaces/`). Each
@@ -361,7 +361,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
 
     /// Returns the state of the watch, for a probe or a status page: whether it is open, the time
     /// of the last event, bookmark or end of a list, and the last error of lists and watches. For
-    /// an informer [over a stream](Self::for_stream): whether the stream is being read, and the
+    /// an informer over a stream (`for_stream`): whether the stream is being read, and the
     /// times and errors of its events.
     ///
     /// Together with [`has_synced`](Self::has_synced) this shows whether the store is up to date:

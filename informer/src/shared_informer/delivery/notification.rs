@@ -19,8 +19,7 @@ pub enum Cause {
     /// [`Namespaces`](crate::shared_informer::Namespaces). The object may still exist. If it is
     /// deleted before the namespace comes back to the set, no notification says so. A controller
     /// reconciles no owner because of this cause, so owners that must know of such deletions have
-    /// to be reconciled after the return, for example with
-    /// [`reconcile_all_on`](crate::runtime::Controller::reconcile_all_on).
+    /// to be reconciled after the return, for example with `Controller::reconcile_all_on`.
     NamespaceRemoved,
     /// The removal of a shard from an informer of its member's shards
     /// (`SharedInformer::in_shards`): the member has released the shard, has lost its Lease, or has

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the reflector and shared informers against a real kube-apiserver and etcd on loopback
 # (`e2e/`), next to client-go's informer: `e2e.sh [SCENARIO...]`, by default all but the long
-# elections and groups of replicas; `e2e.sh smoke` runs three of them with few objects. Missing
+# elections and groups of replicas; `e2e.sh smoke` runs four of them with few objects. Missing
 # programs are built once with Go and stay in target/e2e/bin: the servers take 3 to 5 minutes,
 # client-go's informer takes one. An etcd 3.4 is used if the machine has one or DELTAFIFO_ETCD34
 # names one.

@@ -61,7 +61,7 @@ struct Cli {
     command: Option<Command>,
     /// The scenarios to run; all but the long ones by default
     scenarios: Vec<Scenario>,
-    /// Run the three scenarios that every change must pass, with few objects
+    /// Run the four scenarios that every change must pass, with few objects
     #[arg(long, conflicts_with = "scenarios")]
     smoke: bool,
     /// Run only the servers: print a kubeconfig, and end when the standard input ends. With

@@ -103,7 +103,8 @@ pub enum Scenario {
 
 impl Scenario {
     /// The scenarios that every change must pass.
-    pub const SMOKE: [Self; 3] = [Self::Churn, Self::ResumeRefused, Self::WatchListRefused];
+    pub const SMOKE: [Self; 4] =
+        [Self::Churn, Self::ResumeRefused, Self::WatchListRefused, Self::Testkit];
 
     /// Returns the scenarios that run if none is named.
     pub fn by_default() -> impl Iterator<Item = Self> {

@@ -34,8 +34,8 @@ pub(crate) enum Propagation {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct DeleteOptions {
-    pub(crate) preconditions: Preconditions,
-    pub(crate) dry_run: Vec<String>,
+    pub(crate) preconditions: Option<Preconditions>,
+    pub(crate) dry_run: Option<Vec<String>>,
     grace_period_seconds: Option<i64>,
     propagation_policy: Option<String>,
     orphan_dependents: Option<bool>,

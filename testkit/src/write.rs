@@ -167,7 +167,9 @@ pub(crate) fn delete(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
     let key = path_key(call);
     let (object, is_gone) = call.server.with_current(call.place, &key, |store, current| {
         let current = current.ok_or_else(|| status::not_found(resource, &key.name))?;
-        options.preconditions.check(resource, &current.object)?;
+        if let Some(preconditions) = &options.preconditions {
+            preconditions.check(resource, &current.object)?;
+        }
         Refused::Ok(deletion::delete(store, call.place, current, deletion))
     })?;
     if is_gone && !resource.has(Trait::ShownWhenDeleted) {
@@ -254,7 +256,7 @@ fn options(call: &Call<'_>, body: &[u8]) -> Refused<(DeleteOptions, Deletion)> {
         serde_json::from_slice(body)
             .map_err(|error| status::bad_request(&format!("invalid DeleteOptions: {error}")))?
     };
-    if !options.dry_run.is_empty() {
+    if options.dry_run.as_ref().is_some_and(|stages| !stages.is_empty()) {
         return Err(no_dry_run());
     }
     let deletion = Deletion::new(&options, |name| call.request.parameter(name))?;

@@ -41,6 +41,20 @@ async fn object_that_is_being_deleted_gets_no_new_finalizers() {
 }
 
 #[tokio::test]
+async fn null_options_count_as_left_out() {
+    let server = server();
+    for options in [
+        json!({ "preconditions": null, "dryRun": null }),
+        json!({ "preconditions": { "uid": null, "resourceVersion": null }, "dryRun": [] }),
+        json!({ "gracePeriodSeconds": null, "propagationPolicy": null, "orphanDependents": null }),
+    ] {
+        server.apply(map("a", &[])).unwrap();
+        let (code, answer) = call(&server, Method::DELETE, &format!("{MAPS}/a"), &options).await;
+        assert_eq!(code, 200, "{answer}");
+    }
+}
+
+#[tokio::test]
 async fn propagation_policy_becomes_a_finalizer() {
     let server = server();
     let finalizers = |name: &str| {

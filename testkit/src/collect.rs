@@ -29,11 +29,34 @@ pub(crate) struct Collector {
     /// The objects that have a reference to an owner, by the owner's uid. The order of a set makes
     /// the order of deletions the same in each run.
     dependents: HashMap<String, BTreeSet<Id>>,
+    /// The dependents whose reference blocks the deletion of an owner, by the owner's uid. Without
+    /// them, the end of each dependent would need a search among all others.
+    blockers: HashMap<String, BTreeSet<Id>>,
     /// The namespaces that are being deleted, with the index of their collection.
     terminating: BTreeMap<String, usize>,
     /// The objects that are being deleted and wait for their dependents, by their uids.
     waiting: HashMap<String, Id>,
-    pending: VecDeque<Id>,
+    pending: VecDeque<(Task, Id)>,
+    /// The number of objects that were examined.
+    #[cfg(test)]
+    examined: usize,
+}
+
+/// The work that a change has caused, for one object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Task {
+    /// To examine an object that has owners.
+    Examine,
+    /// To begin with the dependents of an object that waits for them.
+    Begin,
+    /// To end the deletion of an object that waits for its dependents, if none blocks it.
+    End,
+    /// To delete the objects in a namespace.
+    Empty,
+    /// To delete an object in a namespace that is being deleted.
+    Delete,
+    /// To end the deletion of a namespace, if it is empty.
+    Finish,
 }
 
 impl Collector {
@@ -54,65 +77,89 @@ impl Collector {
     /// Records a change, and the work that follows from it.
     pub(crate) fn note(&mut self, place: usize, resource: &Resource, change: &Change) {
         let key = &change.key;
-        let after = change.after.as_ref();
-        if resource.is_namespace() {
-            if after.is_some_and(|namespace| namespace.draft.is_deleting()) {
-                self.terminating.insert(key.name.clone(), place);
-            } else {
-                self.terminating.remove(&key.name);
-            }
+        let (before, after) = (change.before.as_ref(), change.after.as_ref());
+        let id = (place, key.clone());
+        let is_deleting = after.is_some_and(|object| object.draft.is_deleting());
+        let mut begins = false;
+        if resource.is_namespace() && is_deleting {
+            begins = self.terminating.insert(key.name.clone(), place).is_none();
+        } else if resource.is_namespace() {
+            self.terminating.remove(&key.name);
         }
         if !self.is_on {
             return;
         }
-        let id = (place, key.clone());
-        let uid = after.or(change.before.as_ref()).map_or("", |object| object.uid());
-        if after.is_some_and(|object| object.draft.is_deleting() && waits(&object.draft)) {
+        let uid = after.or(before).map_or("", |object| object.uid());
+        let waits_for = |object: Option<&Arc<Object>>| object.and_then(|known| waits(&known.draft));
+        if let Some(finalizer) = waits_for(after) {
             self.waiting.insert(uid.to_owned(), id.clone());
-            self.pending.push_back(id.clone());
+            if waits_for(before) != Some(finalizer) {
+                self.pending.push_back((Task::Begin, id.clone()));
+            }
         } else if !self.waiting.is_empty() {
             self.waiting.remove(uid);
         }
         if after.is_none() {
-            self.pending.extend(self.dependents.get(uid).into_iter().flatten().cloned());
+            let dependents = self.dependents.get(uid).into_iter().flatten();
+            self.pending.extend(dependents.map(|id| (Task::Examine, id.clone())));
         }
         self.note_owners(&id, change);
         if let Some(place) = self.terminating.get(&key.namespace) {
-            self.pending.push_back((*place, namespace_key(&key.namespace)));
+            self.pending.push_back(match after {
+                Some(_) => (Task::Delete, id.clone()),
+                None => (Task::Finish, (*place, namespace_key(&key.namespace))),
+            });
         }
-        if resource.is_namespace() && self.terminating.contains_key(&key.name) {
-            self.pending.push_back(id);
+        if resource.is_namespace() && is_deleting {
+            self.pending.push_back((if begins { Task::Empty } else { Task::Finish }, id));
         }
     }
 
     /// Records the owners of a changed object.
     fn note_owners(&mut self, id: &Id, change: &Change) {
-        let uids = |object: &Option<Arc<Object>>| -> Vec<String> {
-            let owners = object.iter().flat_map(|object| owners(&object.draft));
-            owners.map(|owner| text(owner, "uid").to_owned()).collect()
-        };
-        let (before, now) = (uids(&change.before), uids(&change.after));
-        for uid in &before {
-            self.pending.extend(self.waiting.get(uid).cloned());
-            if !now.contains(uid)
-                && let Some(dependents) = self.dependents.get_mut(uid)
-            {
-                dependents.remove(id);
-                if dependents.is_empty() {
-                    self.dependents.remove(uid);
-                }
+        let (before, now) = (references(change.before.as_ref()), references(change.after.as_ref()));
+        for (uid, blocks) in &before {
+            self.pending.extend(self.waiting.get(uid).map(|id| (Task::End, id.clone())));
+            if !now.contains_key(uid) {
+                remove(&mut self.dependents, uid, id);
+            }
+            if *blocks && now.get(uid) != Some(&true) {
+                remove(&mut self.blockers, uid, id);
             }
         }
-        for uid in &now {
+        for (uid, blocks) in &now {
             self.dependents.entry(uid.clone()).or_default().insert(id.clone());
+            if *blocks {
+                self.blockers.entry(uid.clone()).or_default().insert(id.clone());
+            }
         }
         if !now.is_empty() {
-            self.pending.push_back(id.clone());
+            self.pending.push_back((Task::Examine, id.clone()));
         }
     }
 
     fn dependents_of(&self, uid: &str) -> Vec<Id> {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
+    }
+}
+
+/// Returns the uids of an object's owners, with whether the object blocks their deletion.
+fn references(object: Option<&Arc<Object>>) -> BTreeMap<String, bool> {
+    let mut references = BTreeMap::new();
+    for owner in object.into_iter().flat_map(|object| owners(&object.draft)) {
+        let blocks = owner.get("blockOwnerDeletion") == Some(&Value::Bool(true));
+        *references.entry(text(owner, "uid").to_owned()).or_default() |= blocks;
+    }
+    references
+}
+
+/// Removes an object from the set of an owner, and the set if it is empty.
+fn remove(sets: &mut HashMap<String, BTreeSet<Id>>, uid: &str, id: &Id) {
+    if let Some(set) = sets.get_mut(uid) {
+        set.remove(id);
+        if set.is_empty() {
+            sets.remove(uid);
+        }
     }
 }
 
@@ -126,59 +173,82 @@ fn owners(draft: &Draft) -> impl Iterator<Item = &Fields> {
     all.into_iter().flatten().filter_map(Value::as_object)
 }
 
-/// Returns whether an object that is being deleted has a finalizer of the collector.
-fn waits(draft: &Draft) -> bool {
-    draft.has_finalizer(FOREGROUND) || draft.has_finalizer(ORPHAN)
+/// Returns the finalizer of the collector for which an object that is being deleted waits.
+fn waits(draft: &Draft) -> Option<&'static str> {
+    let finalizer = [ORPHAN, FOREGROUND].into_iter().find(|name| draft.has_finalizer(name));
+    finalizer.filter(|_| draft.is_deleting())
 }
 
-/// Does the work that the last write has caused, until there is no more.
+/// Does the work that the last write has caused, until there is no more. Takes time in proportion
+/// to the number of changes and of the dependents and contents of deleted objects.
 pub(crate) fn run(store: &mut Store) {
-    while let Some((place, key)) = store.collector.pending.pop_front() {
+    while let Some((task, (place, key))) = store.collector.pending.pop_front() {
         let Some(object) = store.collections[place].stored.get(&key).map(Arc::clone) else {
             continue;
         };
-        let draft = &object.draft;
-        if draft.is_deleting() && store.collections[place].resource.is_namespace() {
-            empty_namespace(store, place, &key);
-        } else if draft.is_deleting() && draft.has_finalizer(ORPHAN) {
-            orphan_dependents(store, place, &object);
-        } else if draft.is_deleting() && draft.has_finalizer(FOREGROUND) {
-            delete_dependents(store, place, &object);
-        } else {
-            examine(store, place, &object);
+        match (task, waits(&object.draft)) {
+            (Task::Examine, _) => examine(store, place, &object),
+            (Task::Begin, Some(ORPHAN)) => orphan_dependents(store, place, &object),
+            (Task::Begin, Some(_)) => delete_dependents(store, place, &object),
+            (Task::End, Some(FOREGROUND)) => end_foreground(store, place, &object),
+            (Task::Begin | Task::End, _) => {}
+            (Task::Empty, _) => empty_namespace(store, place, &key),
+            (Task::Delete, _) => delete_content(store, place, &key),
+            (Task::Finish, _) => finish_namespace(store, place, &key),
         }
     }
 }
 
-/// Deletes the objects in a namespace, and the namespace when it is empty.
+/// Deletes the objects in a namespace.
 fn empty_namespace(store: &mut Store, place: usize, key: &Key) {
-    let mut is_empty = true;
     for other in 0..store.collections.len() {
-        if !store.collections[other].resource.is_namespaced() {
-            continue;
-        }
-        let first = Key { namespace: key.name.clone(), name: String::new() };
-        let inside = store.collections[other].stored.range(first..);
-        let inside = inside.take_while(|(inside, _)| inside.namespace == key.name);
-        let inside: Vec<(Key, bool)> =
-            inside.map(|(key, object)| (key.clone(), object.draft.is_deleting())).collect();
-        for (inside, is_deleting) in inside {
-            // A grace period is not cut short, as in the real server.
-            if !is_deleting && let Some(current) = store.collections[other].stored(&inside) {
-                delete::delete(store, other, current, Deletion::default());
-            }
-            is_empty &= store.collections[other].stored(&inside).is_none();
+        let inside: Vec<Key> = contents(store, other, &key.name).cloned().collect();
+        for inside in inside {
+            delete_content(store, other, &inside);
         }
     }
-    if is_empty && let Some(current) = store.collections[place].stored(key) {
-        let mut draft = current.object.draft.clone();
-        if !spec_finalizers(&draft).is_empty()
-            && let Some(Value::Object(spec)) = draft.rest.get_mut("spec")
-        {
-            spec.remove("finalizers");
-        }
-        change::put(store, place, current, draft);
+    finish_namespace(store, place, key);
+}
+
+/// Returns the keys of the objects of one collection in a namespace.
+fn contents<'a>(store: &'a Store, place: usize, name: &'a str) -> impl Iterator<Item = &'a Key> {
+    let collection = &store.collections[place];
+    let first = Key { namespace: name.to_owned(), name: String::new() };
+    let inside = collection.stored.range(first..).map(|(key, _)| key);
+    inside.take_while(move |key| key.namespace == name)
+}
+
+/// Deletes an object in a namespace that is being deleted.
+fn delete_content(store: &mut Store, place: usize, key: &Key) {
+    #[cfg(test)]
+    {
+        store.collector.examined += 1;
     }
+    // A grace period is not cut short, as in the real server.
+    let current = store.collections[place].stored(key);
+    if let Some(current) = current.filter(|current| !current.object.draft.is_deleting()) {
+        delete::delete(store, place, current, Deletion::default());
+    }
+}
+
+/// Removes the finalizers from the specification of a namespace that is being deleted, if it is
+/// empty.
+fn finish_namespace(store: &mut Store, place: usize, key: &Key) {
+    let is_empty = |other| contents(store, other, &key.name).next().is_none();
+    if !(0..store.collections.len()).all(is_empty) {
+        return;
+    }
+    let Some(current) = store.collections[place].stored(key) else { return };
+    let mut draft = current.object.draft.clone();
+    if !draft.is_deleting() {
+        return;
+    }
+    if !spec_finalizers(&draft).is_empty()
+        && let Some(Value::Object(spec)) = draft.rest.get_mut("spec")
+    {
+        spec.remove("finalizers");
+    }
+    change::put(store, place, current, draft);
 }
 
 /// Removes an object from the owners of its dependents, and then its finalizer.
@@ -189,24 +259,19 @@ fn orphan_dependents(store: &mut Store, place: usize, owner: &Object) {
     remove_finalizer(store, place, &owner.key, ORPHAN);
 }
 
-/// Deletes the dependents of an object, and removes its finalizer when none is left that blocks
-/// its deletion.
+/// Deletes the dependents of an object, and ends its deletion if none is left that blocks it.
 fn delete_dependents(store: &mut Store, place: usize, owner: &Object) {
-    let mut is_blocked = false;
     for (other, key) in store.collector.dependents_of(owner.uid()) {
-        let Some(dependent) = store.collections[other].stored.get(&key).map(Arc::clone) else {
-            continue;
-        };
-        examine(store, other, &dependent);
-        let is_left = store.collections[other].stored.get(&key).is_some_and(|dependent| {
-            owners(&dependent.draft).any(|reference| {
-                text(reference, "uid") == owner.uid()
-                    && reference.get("blockOwnerDeletion") == Some(&Value::Bool(true))
-            })
-        });
-        is_blocked |= is_left;
+        if let Some(dependent) = store.collections[other].stored.get(&key).map(Arc::clone) {
+            examine(store, other, &dependent);
+        }
     }
-    if !is_blocked {
+    end_foreground(store, place, owner);
+}
+
+/// Removes the finalizer of an object that waits for its dependents, if none blocks its deletion.
+fn end_foreground(store: &mut Store, place: usize, owner: &Object) {
+    if !store.collector.blockers.contains_key(owner.uid()) {
         remove_finalizer(store, place, &owner.key, FOREGROUND);
     }
 }
@@ -225,8 +290,12 @@ enum Owner {
 /// Deletes an object whose owners are all gone or wait for it. If only some are, removes them from
 /// its owners.
 fn examine(store: &mut Store, place: usize, object: &Object) {
+    #[cfg(test)]
+    {
+        store.collector.examined += 1;
+    }
     let draft = &object.draft;
-    if draft.is_deleting() && !draft.has_finalizer(FOREGROUND) {
+    if draft.is_deleting() {
         return;
     }
     let states: Vec<(String, Owner)> = owners(draft)
@@ -242,7 +311,7 @@ fn examine(store: &mut Store, place: usize, object: &Object) {
         }
         return;
     }
-    if states.is_empty() || draft.is_deleting() {
+    if states.is_empty() {
         return;
     }
     let dependents = store.collector.dependents_of(object.uid());
@@ -331,4 +400,93 @@ fn remove_finalizer(store: &mut Store, place: usize, key: &Key, finalizer: &str)
         draft.finalizers().filter(|name| *name != finalizer).map(str::to_owned).collect();
     draft.set_finalizers(others.iter().map(String::as_str));
     change::put(store, place, current, draft);
+}
+
+#[cfg(test)]
+mod tests {
+    use http::StatusCode;
+    use serde_json::{Value, json};
+
+    use crate::request::Request;
+    use crate::{ApiServer, Resource, answer};
+
+    const COUNT: usize = 100;
+
+    fn map(name: &str, metadata: Value) -> Value {
+        let mut map = json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata });
+        map["metadata"]["name"] = name.into();
+        map
+    }
+
+    fn server() -> ApiServer {
+        let maps = [Resource::config_maps(), Resource::namespaces()];
+        ApiServer::builder().resources(maps).controllers(true).build()
+    }
+
+    fn name(number: usize) -> String {
+        format!("{number:03}")
+    }
+
+    fn examined(server: &ApiServer) -> usize {
+        server.shared.store.lock().collector.examined
+    }
+
+    /// Deletes an object, and lets it wait for its dependents.
+    fn delete(server: &ApiServer, path: &str) {
+        let (parts, ()) = http::Request::delete(path).body(()).unwrap().into_parts();
+        let options = json!({ "propagationPolicy": "Foreground" }).to_string();
+        let answer = answer::answer(&server.shared, &Request::read(&parts), options.as_bytes(), 0);
+        assert_eq!(answer.status(), StatusCode::OK);
+    }
+
+    /// Removes the finalizers of all objects, one after the other.
+    fn release(server: &ApiServer, namespace: &str, metadata: &Value) {
+        for number in 0..COUNT {
+            let mut metadata = metadata.clone();
+            metadata["namespace"] = namespace.into();
+            metadata["finalizers"] = Value::Null;
+            server.apply(map(&name(number), metadata)).unwrap();
+        }
+    }
+
+    #[test]
+    fn dependents_with_finalizers_are_examined_a_few_times_each() {
+        let server = server();
+        let finalizers = json!(["example.com/a"]);
+        let maps = Resource::config_maps();
+        server.apply(map("owner", json!({}))).unwrap();
+        let owner = server.get(&maps, "default", "owner").unwrap();
+        let owners = json!([{
+            "kind": "ConfigMap", "apiVersion": "v1", "name": "owner",
+            "uid": owner["metadata"]["uid"], "blockOwnerDeletion": true,
+        }]);
+        let metadata = json!({ "ownerReferences": owners, "finalizers": finalizers });
+        for number in 0..COUNT {
+            server.apply(map(&name(number), metadata.clone())).unwrap();
+        }
+        delete(&server, "/api/v1/namespaces/default/configmaps/owner");
+        let dependent = server.get(&maps, "default", &name(COUNT - 1)).unwrap();
+        assert!(dependent["metadata"]["deletionTimestamp"].is_string());
+        release(&server, "default", &metadata);
+        assert!(server.get(&maps, "default", "owner").is_none());
+        assert!(examined(&server) <= 5 * COUNT, "{}", examined(&server));
+    }
+
+    #[test]
+    fn contents_of_a_namespace_are_examined_a_few_times_each() {
+        let server = server();
+        let namespace = json!({
+            "kind": "Namespace", "apiVersion": "v1", "metadata": { "name": "shop" },
+            "spec": { "finalizers": ["kubernetes"] },
+        });
+        server.apply(namespace).unwrap();
+        let metadata = json!({ "namespace": "shop", "finalizers": ["example.com/a"] });
+        for number in 0..COUNT {
+            server.apply(map(&name(number), metadata.clone())).unwrap();
+        }
+        delete(&server, "/api/v1/namespaces/shop");
+        release(&server, "shop", &metadata);
+        assert!(server.get(&Resource::namespaces(), "", "shop").is_none());
+        assert!(examined(&server) <= 5 * COUNT, "{}", examined(&server));
+    }
 }

@@ -17,6 +17,11 @@ use crate::{discovery, list, watch, write};
 
 /// The only format of objects in requests, beside the formats of patches.
 const JSON: &str = "application/json";
+/// The format in which typed clients in Go send objects of built-in kinds.
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// The part of a refusal that says what the author of such a client can do.
+const NO_PROTOBUF: &str = "; the test server does not read protobuf: set the content type of the \
+     client to application/json, or use `kubectl create -f` in place of `kubectl create KIND`";
 
 /// A request for a resource that is served.
 pub(crate) struct Call<'a> {
@@ -94,7 +99,8 @@ fn try_answer(
     }
     let is_json = matches!(request.content_type(), "" | JSON);
     if !is_json && !body.is_empty() && verb != Verb::Patch {
-        return Err(Box::new(status::unsupported_media_type(JSON)));
+        let hint = if request.content_type() == PROTOBUF { NO_PROTOBUF } else { "" };
+        return Err(Box::new(status::unsupported_media_type(&format!("{JSON}{hint}"))));
     }
     let call = Call { server, request, place, resource };
     match verb {

@@ -107,6 +107,9 @@ async fn body_in_another_format_is_refused_with_415() {
             .header("content-type", "application/vnd.kubernetes.protobuf");
         let opened = send(&server, request.body(b"k8s".to_vec()).unwrap()).await.unwrap();
         assert_eq!(opened.code, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+        let message = opened.json().await["message"].as_str().unwrap().to_owned();
+        assert!(message.contains("application/json"), "{message}");
+        assert!(message.contains("does not read protobuf"), "{message}");
     }
     assert_eq!(server.version(), 2);
 }

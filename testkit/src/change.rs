@@ -234,11 +234,7 @@ fn limit(resource: &Resource, before: &Draft, draft: &mut Draft, part: Part) {
         Part::Main => before.rest.get("status").cloned(),
         Part::Status => {
             let status = draft.rest.remove("status");
-            let given = draft.metadata.remove("managedFields");
             *draft = before.clone();
-            if let Some(given) = given {
-                draft.metadata.insert("managedFields".to_owned(), given);
-            }
             status
         }
     };

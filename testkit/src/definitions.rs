@@ -68,32 +68,7 @@ fn resource(definition: &Draft) -> Option<Resource> {
         let path = field["jsonPath"].as_str().unwrap_or_default();
         resource = resource.selectable_field(path.trim_start_matches('.'));
     }
-    let mut lists = Vec::new();
-    find_lists(&version["schema"]["openAPIV3Schema"], "", &mut lists);
-    for (path, keys) in lists {
-        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        resource = resource.list_keys(&path, &keys);
-    }
-    Some(resource)
-}
-
-/// Finds the lists that merge by keys in a schema.
-fn find_lists(schema: &Value, path: &str, lists: &mut Vec<(String, Vec<String>)>) {
-    if schema["x-kubernetes-list-type"] == "map" {
-        let keys = schema["x-kubernetes-list-map-keys"].as_array().into_iter().flatten();
-        let keys = keys.filter_map(|key| key.as_str().map(str::to_owned)).collect();
-        lists.push((path.to_owned(), keys));
-    }
-    for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
-        let dot = if path.is_empty() { "" } else { "." };
-        find_lists(schema, &format!("{path}{dot}{name}"), lists);
-    }
-    if schema["items"].is_object() {
-        // An element has the path of its list.
-        let mut inner = Vec::new();
-        find_lists(&schema["items"], path, &mut inner);
-        lists.extend(inner);
-    }
+    Some(resource.with_schema(version["schema"]["openAPIV3Schema"].clone()))
 }
 
 /// Returns the status of a definition whose resource is served.

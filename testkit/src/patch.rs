@@ -129,8 +129,8 @@ fn strategic_list(value: &mut Value, patch: &[Value], order: &[Value], at: &Plac
         Value::Array(live) => std::mem::take(live),
         _ => Vec::new(),
     };
-    let key = match at.list() {
-        ListType::Keyed(keys) => Some(keys[0]),
+    let key = match at.patched_list() {
+        ListType::Keyed(keys) => Some(keys[0].name),
         ListType::Set => None,
         ListType::Atomic => {
             *value = patch.to_vec().into();
@@ -159,7 +159,11 @@ fn strategic_list(value: &mut Value, patch: &[Value], order: &[Value], at: &Plac
             values.push(Value::Null);
         }
         let element = &mut values[known.unwrap_or(at_end)];
-        if key.is_some() { strategic(element, patch, at) } else { element.clone_from(patch) }
+        if key.is_some() {
+            strategic(element, patch, &at.element());
+        } else {
+            element.clone_from(patch);
+        }
     }
     let find = |list: &[Value], value: &Value| list.iter().position(|known| same(known, value));
     *value = arrange(values, |value| find(order, value), |value| find(&live, value)).into();

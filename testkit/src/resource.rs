@@ -2,6 +2,7 @@
 
 use kube::core::ApiResource;
 use kube::core::discovery::Scope;
+use serde_json::Value;
 
 use crate::known::{self, Known, Trait, UNKNOWN};
 
@@ -29,8 +30,8 @@ pub struct Resource {
     short_names: Vec<String>,
     /// The selectable fields beside name and namespace, with their values in objects without them.
     fields: Vec<(String, String)>,
-    /// The lists of a custom resource that merge by keys.
-    lists: Vec<(String, Vec<String>)>,
+    /// The schema of a custom resource, as far as it is known.
+    schema: Value,
 }
 
 impl Resource {
@@ -53,7 +54,7 @@ impl Resource {
             traits,
             short_names: known.map_or(&[][..], Known::short_names).iter().map(owned).collect(),
             fields: fields.map(|(field, value)| (owned(field), owned(value))).collect(),
-            lists: Vec::new(),
+            schema: Value::Null,
             api,
         }
     }
@@ -71,7 +72,7 @@ impl Resource {
             traits: UNKNOWN,
             short_names: Vec::new(),
             fields: Vec::new(),
-            lists: Vec::new(),
+            schema: Value::Null,
         }
     }
 
@@ -99,7 +100,8 @@ impl Resource {
 
     /// Declares that the elements of a list of a custom resource merge if these fields are equal:
     /// the `x-kubernetes-list-map-keys` of its schema. Server-side apply replaces other lists of
-    /// custom resources as a whole.
+    /// custom resources as a whole. A resource whose definition a client or the test creates has
+    /// the schema of its definition, and needs no declarations.
     ///
     /// ```
     /// # use deltafifo_testkit::Resource;
@@ -113,10 +115,15 @@ impl Resource {
     /// ```
     #[must_use]
     pub fn list_keys(mut self, path: &str, keys: &[&str]) -> Self {
-        let mut keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
-        keys.sort();
-        self.lists.push((path.to_owned(), keys));
+        let schema = path.split('.').fold(&mut self.schema, |at, name| &mut at["properties"][name]);
+        schema["x-kubernetes-list-type"] = "map".into();
+        schema["x-kubernetes-list-map-keys"] = keys.into();
         self
+    }
+
+    /// Sets the schema of a custom resource: the `openAPIV3Schema` of its definition.
+    pub(crate) fn with_schema(self, schema: Value) -> Self {
+        Self { schema, ..self }
     }
 
     /// Returns the resources of the built-in kinds that the server knows, for a server that has
@@ -216,10 +223,9 @@ impl Resource {
         &self.fields
     }
 
-    /// Returns the keys by which the list at a path merges.
-    pub(crate) fn keys_of(&self, path: &str) -> Option<&[String]> {
-        let found = self.lists.iter().find(|(known, _)| known == path);
-        found.map(|(_, keys)| keys.as_slice())
+    /// Returns the schema of a custom resource, as far as it is known.
+    pub(crate) fn schema(&self) -> &Value {
+        &self.schema
     }
 
     /// Returns whether the kind has a trait.

@@ -1,5 +1,7 @@
 //! The fields that an object has, and those in which two objects differ.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::fields::FieldSet;
@@ -15,12 +17,13 @@ pub(super) fn fields_of(value: &Value, at: &Place<'_>) -> FieldSet {
             }
             set
         }
-        Value::Array(list) if !list.is_empty() => {
+        // A list that merges and is empty has no fields, not even itself.
+        Value::Array(list) => {
             let Some(elements) = at.elements(list) else {
                 return FieldSet::leaf();
             };
             for (name, value) in elements {
-                let mut element = fields_of(value, at);
+                let mut element = fields_of(value, &at.element());
                 element.is_member = true;
                 set.insert(name, element);
             }
@@ -91,19 +94,37 @@ pub(super) fn compare(old: Option<&Value>, new: Option<&Value>, at: &Place<'_>) 
             let (Some(old), Some(new)) = (at.elements(old), at.elements(new)) else {
                 return Difference::changed();
             };
-            let find = |list: &[(String, &Value)], name: &str| {
-                list.iter().position(|(known, _)| known == name)
-            };
-            for (name, value) in &old {
-                let other = find(&new, name).map(|at| new[at].1);
-                found.insert(name, compare(Some(value), other, at));
+            let mut pairs: BTreeMap<String, [Vec<&Value>; 2]> = BTreeMap::new();
+            for (side, list) in [old, new].into_iter().enumerate() {
+                for (name, value) in list {
+                    pairs.entry(name).or_default()[side].push(value);
+                }
             }
-            for (name, value) in new.iter().filter(|(name, _)| find(&old, name).is_none()) {
-                found.insert(name, compare(None, Some(value), at));
+            for (name, [old, new]) in pairs {
+                found.insert(&name, compare_elements(&old, &new, &at.element()));
             }
             found
         }
         _ => Difference::changed(),
+    }
+}
+
+/// Compares the elements of two lists that have one name. Elements that share a name count as one
+/// field, without fields below it.
+fn compare_elements(old: &[&Value], new: &[&Value], at: &Place<'_>) -> Difference {
+    let is_shared = |elements: &[&Value]| elements.len() > 1;
+    match (is_shared(old), is_shared(new)) {
+        (false, false) => compare(old.first().copied(), new.first().copied(), at),
+        (true, true) if old == new => Difference::default(),
+        (true, true) => Difference::changed(),
+        (true, false) => {
+            let changed = compare(None, new.first().copied(), at).changed;
+            Difference { changed, removed: FieldSet::leaf() }
+        }
+        (false, true) => {
+            let removed = compare(old.first().copied(), None, at).removed;
+            Difference { changed: FieldSet::leaf(), removed }
+        }
     }
 }
 
@@ -118,7 +139,9 @@ fn fields_below(value: &Value, at: &Place<'_>) -> FieldSet {
         }
         Value::Array(list) => {
             for (name, value) in at.elements(list).unwrap_or_default() {
-                set.insert(name, fields_below(value, at));
+                let is_shared = set.children.contains_key(&name);
+                let below = fields_below(value, &at.element());
+                set.insert(name, if is_shared { FieldSet::leaf() } else { below });
             }
         }
         _ => {}

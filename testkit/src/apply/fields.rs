@@ -103,7 +103,7 @@ impl FieldSet {
 }
 
 /// Returns a node's part of a path, for example `.image` or `[name="web"]`.
-fn step(name: &str) -> String {
+pub(super) fn step(name: &str) -> String {
     let (kind, rest) = name.split_at(name.len().min(2));
     match kind {
         "f:" => format!(".{rest}"),

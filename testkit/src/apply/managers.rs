@@ -1,6 +1,7 @@
 //! The managers of an object's fields: `metadata.managedFields`.
 
 use std::fmt::Write as _;
+use std::mem;
 
 use serde_json::{Value, json};
 
@@ -8,6 +9,10 @@ use super::fields::FieldSet;
 use crate::object::{Fields, text};
 
 pub(super) const FIELD: &str = "managedFields";
+/// The largest number of managers of updates. Of more, the oldest become one manager.
+const MOST: usize = 10;
+/// The manager that the oldest managers of updates become.
+const ANCIENT: &str = "ancient-changes";
 
 /// The identity of a manager. One program can be several managers: of its applied configurations
 /// and of its updates, of the object and of its status.
@@ -93,7 +98,11 @@ impl Managers {
     }
 
     /// Sets the fields of a manager, and the time if they have changed.
-    pub(super) fn set(&mut self, manager: &Manager, fields: FieldSet, now: &str) {
+    pub(super) fn set(&mut self, manager: &Manager, mut fields: FieldSet, now: &str) {
+        // No manager has the metadata as a whole.
+        if let Some(metadata) = fields.children.get_mut("f:metadata") {
+            metadata.is_member = false;
+        }
         match self.0.iter().position(|entry| entry.manager == *manager) {
             Some(at) if fields.is_empty() => drop(self.0.remove(at)),
             Some(at) if self.0[at].fields == fields => {}
@@ -124,6 +133,39 @@ impl Managers {
         let common =
             others.map(|entry| (entry.manager.clone(), entry.fields.intersection(changed)));
         common.filter(|(_, fields)| !fields.is_empty()).collect()
+    }
+
+    /// Merges the oldest managers of updates, if there are too many: those of one API version into
+    /// one manager, until few enough are left.
+    pub(super) fn merge_oldest(&mut self) {
+        let (mut updates, applied): (Vec<Entry>, Vec<Entry>) =
+            mem::take(&mut self.0).into_iter().partition(|entry| !entry.manager.applies);
+        updates.sort_by(|left, right| {
+            // The manager of earlier merges is the oldest.
+            let key = |entry: &Entry| {
+                let name = &entry.manager.name;
+                (entry.time.clone(), name != ANCIENT, name.clone())
+            };
+            key(left).cmp(&key(right))
+        });
+        let mut merged: Vec<Entry> = Vec::new();
+        let mut left = updates.len();
+        for entry in updates {
+            let version = &entry.manager.api_version;
+            let oldest = merged.iter_mut().find(|known| known.manager.api_version == *version);
+            match oldest.filter(|_| left > MOST) {
+                Some(oldest) => {
+                    left -= 1;
+                    oldest.manager.name = ANCIENT.to_owned();
+                    oldest.manager.subresource.clear();
+                    oldest.fields.add(&entry.fields);
+                    oldest.time = entry.time;
+                }
+                None => merged.push(entry),
+            }
+        }
+        self.0 = applied;
+        self.0.extend(merged);
     }
 
     /// Takes fields away from all managers but one.

@@ -1,6 +1,8 @@
 //! The merge of an applied configuration into an object, and the removal of fields that a
 //! configuration no longer has.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::Value;
 
 use super::fields::FieldSet;
@@ -28,28 +30,58 @@ pub(super) fn merge(live: &mut Value, applied: &Value, at: &Place<'_>) {
 }
 
 /// Returns the merged list, or `None` if the list is replaced as a whole. The elements are in the
-/// order of the applied list. An element that only the live list has keeps its place before the
-/// next common element.
+/// order of the applied list. Elements that only the live list has stay between the common elements
+/// that are around them. Live elements that share a name with each other and with an applied one
+/// are replaced by it. The order is that of the library structured-merge-diff.
 fn merged(live: &[Value], applied: &[Value], at: &Place<'_>) -> Option<Vec<Value>> {
     let (live, applied) = (at.elements(live)?, at.elements(applied)?);
-    let is_common = |name: &str| applied.iter().any(|(known, _)| known == name);
+    let mut known: HashMap<&str, Option<&Value>> = HashMap::with_capacity(live.len());
+    for (name, value) in &live {
+        known.entry(name).and_modify(|known| *known = None).or_insert(Some(value));
+    }
+    let names: HashSet<&str> = applied.iter().map(|(name, _)| name.as_str()).collect();
+    let common = |(name, _): &&(String, _)| known.contains_key(name.as_str());
+    let mut common = applied.iter().filter(common).map(|(name, _)| name).peekable();
+    let mut taken = HashSet::new();
     let mut merged = Vec::with_capacity(live.len() + applied.len());
-    let mut rest = live.iter().peekable();
-    for (name, value) in &applied {
-        while let Some((_, own)) = rest.next_if(|(own, _)| !is_common(own)) {
-            merged.push(Value::clone(own));
-        }
-        match live.iter().find(|(known, _)| known == name) {
-            Some((_, own)) => {
-                let mut both = Value::clone(own);
-                merge(&mut both, value, at);
-                merged.push(both);
-                let _ = rest.next_if(|(own, _)| own == name);
+    let both = |name: &str, value: &Value| {
+        let mut both = known.get(name).copied().flatten().unwrap_or(value).clone();
+        merge(&mut both, value, &at.element());
+        both
+    };
+    let (mut live, mut applied) = (live.iter().peekable(), applied.iter().peekable());
+    while live.peek().is_some() || applied.peek().is_some() {
+        if let (Some((own, _)), Some((name, value))) = (live.peek(), applied.peek()) {
+            if own == name {
+                merged.push(both(name, value));
+                taken.insert(name.as_str());
+                live.next();
+                applied.next();
+                common.next();
+                continue;
             }
-            None => merged.push(Value::clone(value)),
+            // The element comes later in the applied list.
+            if names.contains(own.as_str()) && common.peek().is_some_and(|next| *next != own) {
+                live.next();
+                continue;
+            }
+        }
+        if let Some((own, value)) = live.peek() {
+            if !names.contains(own.as_str()) {
+                merged.push(Value::clone(value));
+                live.next();
+                continue;
+            }
+            if taken.contains(own.as_str()) {
+                live.next();
+            }
+        }
+        if let Some((name, value)) = applied.next() {
+            merged.push(both(name, value));
+            taken.insert(name.as_str());
+            common.next_if(|next| *next == name);
         }
     }
-    merged.extend(rest.filter(|(own, _)| !is_common(own)).map(|(_, own)| Value::clone(own)));
     Some(merged)
 }
 
@@ -71,11 +103,12 @@ pub(super) fn prune(value: &mut Value, drop: &FieldSet, keep: &FieldSet, at: &Pl
             let Some(elements) = at.elements(list) else { return };
             let names: Vec<String> = elements.into_iter().map(|(name, _)| name).collect();
             let mut names = names.into_iter();
+            let inside = at.element();
             list.retain_mut(|element| {
                 let name = names.next().unwrap_or_default();
                 drop.children
                     .get(&name)
-                    .is_none_or(|drop| !is_pruned(element, drop, keep.children.get(&name), at))
+                    .is_none_or(|drop| !is_pruned(element, drop, keep.children.get(&name), &inside))
             });
         }
         _ => {}
@@ -99,5 +132,37 @@ fn is_empty(value: &Value) -> bool {
         Value::Object(map) => map.is_empty(),
         Value::Array(list) => list.is_empty(),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::merge;
+    use crate::apply::schema::Place;
+
+    #[test]
+    fn merged_list_has_the_order_of_structured_merge_diff() {
+        let set = json!({ "x-kubernetes-list-type": "set" });
+        let list = |text: &str| Value::from_iter(text.chars().map(String::from));
+        // The expected lists are those of the library, version 6.4.2.
+        for (live, applied, expected) in [
+            ("abc", "xcyaz", "bxcyaz"),
+            ("abcd", "db", "acdb"),
+            ("ab", "ba", "ba"),
+            ("abc", "", "abc"),
+            ("", "ab", "ab"),
+            ("abcde", "exb", "acdexb"),
+            ("abcdef", "fxcbyq", "adefxcbyq"),
+            ("abac", "ca", "bca"),
+            ("aab", "ba", "ba"),
+            ("abcad", "xda", "bcxda"),
+            ("abcab", "c", "abcab"),
+        ] {
+            let mut merged = list(live);
+            merge(&mut merged, &list(applied), &Place::Custom(&set));
+            assert_eq!(merged, list(expected), "{live} {applied}");
+        }
     }
 }

@@ -1,24 +1,26 @@
 //! Server-side apply: the owners of fields, conflicts, and the merge of applied configurations.
 //!
-//! The merge reads no schema. Its rules are in `schema.rs`: which lists of built-in kinds
-//! merge by keys, and which maps are replaced as a whole. In a custom resource every list is
-//! replaced as a whole, unless the resource declares keys for it, and every map merges.
+//! The module `schema` knows which lists merge by keys, and which maps are replaced as a whole. The
+//! rest of a schema is not needed: a field that is in no schema merges like any other.
 
+mod check;
 mod compare;
 mod fields;
+mod last_applied;
 mod managers;
 mod merge;
 pub(crate) mod schema;
 
 use kube::core::Status;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::Resource;
 use crate::author::{Author, Part};
 use crate::change::now;
-use crate::object::{Draft, Fields};
+use crate::object::{Draft, Fields, text};
 use crate::status::{self, Refused};
 use compare::{compare, fields_of};
+use fields::FieldSet;
 use managers::{FIELD, Manager, Managers};
 use merge::{merge, prune};
 use schema::Place;
@@ -71,8 +73,8 @@ pub(crate) fn track(
     author: &Author<'_>,
 ) {
     let known = |draft: &Draft| Managers::read(&draft.metadata);
-    let is_reset = draft.metadata.get(FIELD).is_some_and(|given| *given == serde_json::json!([{}]));
-    if is_reset {
+    let is_reset = |given: &Value| *given == json!([{}]) || *given == json!([]);
+    if draft.metadata.get(FIELD).is_some_and(is_reset) {
         draft.metadata.remove(FIELD);
         return;
     }
@@ -88,13 +90,15 @@ pub(crate) fn track(
     fields.add(&found.changed);
     managers.set(&own, fields, &now());
     managers.take_from_others(&own, &found.changed_and_removed());
+    managers.merge_oldest();
     managers.write(&mut draft.metadata);
 }
 
 /// Returns the object after a configuration was applied to it. `before` is `None` if the
 /// configuration creates the object.
 ///
-/// Refuses the configuration with 409 if it changes fields of other managers, unless it is forced.
+/// Refuses the configuration with 409 if it changes fields of other managers, unless it is forced,
+/// and with 500 if it has a list with two elements of one name, as the real server does.
 pub(crate) fn apply(
     resource: &Resource,
     before: Option<&Draft>,
@@ -116,6 +120,10 @@ pub(crate) fn apply(
         }
         value
     };
+    let faults = check::faults(&configuration, &at);
+    if !faults.is_empty() {
+        return Err(Box::new(not_typed(resource, applied, &faults)));
+    }
     let live = before.map_or_else(|| Map::new().into(), managed);
     let mut managers = before.map(|before| Managers::read(&before.metadata)).unwrap_or_default();
     if managers.is_empty() && before.is_some() {
@@ -124,7 +132,7 @@ pub(crate) fn apply(
         managers.set(&first, compare(Some(&Map::new().into()), Some(&live), &at).changed, &now);
     }
     let fields = if configuration.as_object().is_some_and(Map::is_empty) {
-        fields::FieldSet::default()
+        FieldSet::default()
     } else {
         fields_of(&configuration, &at)
     };
@@ -136,7 +144,15 @@ pub(crate) fn apply(
     prune(&mut merged, &last, &kept, &at);
 
     let found = compare(Some(&live), Some(&merged), &at);
-    let conflicts = managers.conflicts(&own, &found.changed);
+    let is_kubectl = own.name == last_applied::MANAGER;
+    let mut conflicts = managers.conflicts(&own, &found.changed);
+    if is_kubectl && !conflicts.is_empty() {
+        let allowed = before.and_then(|before| last_applied::unchanged(resource, before, &live));
+        for (_, fields) in &mut conflicts {
+            fields.subtract(allowed.as_ref().unwrap_or(&FieldSet::default()));
+        }
+        conflicts.retain(|(_, fields)| !fields.is_empty());
+    }
     if !conflicts.is_empty() && !is_forced {
         return Err(Box::new(refusal(conflicts)));
     }
@@ -156,12 +172,29 @@ pub(crate) fn apply(
             metadata.insert(field.to_owned(), value.clone());
         }
     }
+    if is_kubectl {
+        last_applied::renew(&mut metadata, resource, applied);
+    }
     managers.write(&mut metadata);
     Ok(Draft { metadata, rest })
 }
 
+/// Returns the refusal of a configuration with lists that cannot merge.
+fn not_typed(resource: &Resource, applied: &Draft, faults: &[String]) -> Status {
+    let part = |field| text(&applied.metadata, field);
+    let (name, namespace, kind) = (part("name"), part("namespace"), resource.kind());
+    let (group, version) = (&resource.api.group, &resource.api.version);
+    let faults = match faults {
+        [fault] => fault.clone(),
+        faults => format!("errors:\n  {}", faults.join("\n  ")),
+    };
+    status::unknown_error(&format!(
+        "failed to create typed patch object ({namespace}/{name}; {group}/{version}, Kind={kind}): {faults}"
+    ))
+}
+
 /// Returns the 409 of a configuration that changes fields of other managers.
-fn refusal(mut conflicts: Vec<(Manager, fields::FieldSet)>) -> Status {
+fn refusal(mut conflicts: Vec<(Manager, FieldSet)>) -> Status {
     conflicts.sort_by_key(|(manager, _)| manager.title());
     let paths: Vec<(String, Vec<String>)> =
         conflicts.iter().map(|(manager, fields)| (manager.title(), fields.paths())).collect();

@@ -1,12 +1,12 @@
 //! Tests of server-side apply.
 
 use deltafifo_testkit::{ApiServer, Resource};
-use http::StatusCode;
+use http::{Method, StatusCode};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::common::{builder, send, server, widget_api, widgets};
+use crate::common::{builder, call, send, server, widget_api, widgets};
 
 const MAP: &str = "/api/v1/namespaces/default/configmaps/a";
 const POD: &str = "/api/v1/namespaces/default/pods/a";
@@ -301,4 +301,175 @@ async fn invalid_configurations_are_refused() {
     assert_eq!(sent.code, StatusCode::UNPROCESSABLE_ENTITY);
     assert!(maps.patch("a", &forced, &Patch::Merge(json!({}))).await.is_err());
     assert_eq!(server.version(), 2);
+}
+
+#[tokio::test]
+async fn list_merges_by_the_type_of_its_object_and_not_by_its_name() {
+    let accounts = Resource::known().find(|known| known.kind() == "ServiceAccount").unwrap();
+    let server = ApiServer::builder().resource(accounts).build();
+    let uri = "/api/v1/namespaces/default/serviceaccounts/a";
+    let account = |field: &str, name: &str| {
+        let mut account = json!({ "kind": "ServiceAccount", "apiVersion": "v1" });
+        account["metadata"]["name"] = "a".into();
+        account[field] = json!([{ "name": name }]);
+        account
+    };
+    applied(&server, uri, "one", &account("imagePullSecrets", "a")).await;
+    let (code, status) = apply(&server, uri, "two", &account("imagePullSecrets", "b")).await;
+    assert_eq!(
+        (code, &status["details"]["causes"][0]["field"]),
+        (409, &".imagePullSecrets".into())
+    );
+    applied(&server, uri, "one", &account("secrets", "a")).await;
+    let both = applied(&server, uri, "two", &account("secrets", "b")).await;
+    assert_eq!(both["secrets"], json!([{ "name": "a" }, { "name": "b" }]));
+}
+
+#[tokio::test]
+async fn applied_list_with_elements_of_one_name_is_refused() {
+    let server = server();
+    let container = json!({ "name": "web", "env": [
+        { "name": "A", "value": "1" }, { "name": "B" }, { "name": "A", "value": "2" },
+    ] });
+    let twice = pod(&json!({ "containers": [container] }));
+    let (code, status) = apply(&server, POD, "one", &twice).await;
+    assert_eq!(code, 500);
+    assert_eq!(
+        status["message"],
+        "failed to create typed patch object (/a; /v1, Kind=Pod): .spec.containers[name=\"web\"].env: duplicate entries for key [name=\"A\"]"
+    );
+    let mut finalizers = map(&json!({}));
+    finalizers["metadata"]["finalizers"] = json!(["x/a", "x/a"]);
+    assert_eq!(apply(&server, MAP, "one", &finalizers).await.0, 500);
+    assert_eq!(server.version(), 1);
+}
+
+#[tokio::test]
+async fn elements_of_one_name_stay_until_a_configuration_has_the_name() {
+    let server = server();
+    let web = |env: Value| pod(&json!({ "containers": [{ "name": "web", "env": env }] }));
+    let (a, b) = (json!({ "name": "A", "value": "1" }), json!({ "name": "B", "value": "1" }));
+    let second = json!({ "name": "A", "value": "2" });
+    server.apply(web(json!([a, b, second]))).unwrap();
+    let c = json!({ "name": "C", "value": "1" });
+    let added = applied(&server, POD, "one", &web(json!([c]))).await;
+    let env = |pod: &Value| pod["spec"]["containers"][0]["env"].clone();
+    assert_eq!(env(&added), json!([a, b, second, c]));
+    let (code, status) = apply(&server, POD, "two", &web(json!([second]))).await;
+    assert_eq!(code, 409, "{status}");
+    let forced = applied(&server, &format!("{POD}?force=true"), "two", &web(json!([second]))).await;
+    assert_eq!(env(&forced), json!([second, b, c]));
+}
+
+#[tokio::test]
+async fn definition_declares_sets_atomic_maps_and_defaults_of_keys() {
+    let definitions = Resource::known().filter(|known| known.kind() == "CustomResourceDefinition");
+    let server = ApiServer::builder().resources(definitions).build();
+    let list = |kind: &str| json!({ "type": "array", "x-kubernetes-list-type": kind });
+    let mut rules = list("map");
+    rules["x-kubernetes-list-map-keys"] = json!(["port", "protocol"]);
+    rules["items"]["properties"]["protocol"]["default"] = "TCP".into();
+    let spec = json!({ "properties": {
+        "tags": list("set"), "rules": rules,
+        "reference": { "type": "object", "x-kubernetes-map-type": "atomic" },
+    } });
+    let schema = json!({ "openAPIV3Schema": { "properties": { "spec": spec } } });
+    server
+        .apply(json!({
+            "kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1",
+            "metadata": { "name": "widgets.example.com" },
+            "spec": {
+                "group": "example.com", "scope": "Namespaced",
+                "names": { "kind": "Widget", "plural": "widgets" },
+                "versions": [{ "name": "v1", "served": true, "storage": true, "schema": schema }],
+            },
+        }))
+        .unwrap();
+    let widget = |spec: Value| {
+        json!({
+            "kind": "Widget", "apiVersion": "example.com/v1", "metadata": { "name": "w" }, "spec": spec,
+        })
+    };
+    let one = json!({ "tags": ["a"], "rules": [{ "port": 1 }], "reference": { "a": 1 } });
+    let made = applied(&server, WIDGET, "one", &widget(one)).await;
+    assert_eq!(
+        managers(&made)[0].1["f:spec"],
+        json!({
+            "f:reference": {},
+            "f:rules": { "k:{\"port\":1,\"protocol\":\"TCP\"}": { ".": {}, "f:port": {} } },
+            "f:tags": { "v:\"a\"": {} },
+        })
+    );
+    let none = applied(&server, WIDGET, "three", &widget(json!({ "tags": [], "plain": [] }))).await;
+    let fields = json!({ "f:spec": { "f:plain": {} } });
+    assert!(managers(&none).contains(&("three Apply".to_owned(), fields)), "{none}");
+    let two = json!({ "tags": ["b"], "rules": [{ "port": 1, "protocol": "UDP" }] });
+    let both = applied(&server, WIDGET, "two", &widget(two)).await;
+    assert_eq!(both["spec"]["tags"], json!(["a", "b"]));
+    assert_eq!(both["spec"]["rules"].as_array().unwrap().len(), 2);
+    let (code, _) =
+        apply(&server, WIDGET, "two", &widget(json!({ "reference": { "b": 1 } }))).await;
+    assert_eq!(code, 409);
+}
+
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+#[tokio::test]
+async fn kubectl_has_no_conflict_in_fields_that_it_applied_as_a_client() {
+    let server = builder().managed_fields(true).build();
+    let last = map(&json!({ "k": "1", "l": "1" }));
+    let mut made = last.clone();
+    made["metadata"]["annotations"] = json!({ LAST_APPLIED: last.to_string() });
+    let uri = "/api/v1/namespaces/default/configmaps?fieldManager=kubectl-client-side-apply";
+    assert_eq!(call(&server, Method::POST, uri, &made).await.0, StatusCode::CREATED);
+    let changed = map(&json!({ "k": "2" }));
+    assert_eq!(apply(&server, MAP, "other", &changed).await.0, 409);
+    let moved = applied(&server, MAP, "kubectl", &changed).await;
+    assert_eq!(moved["data"], json!({ "k": "2", "l": "1" }));
+    let last = moved["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap();
+    assert_eq!(serde_json::from_str::<Value>(last).unwrap(), changed);
+    let fields = |manager: usize| managers(&moved)[manager].clone();
+    assert_eq!(fields(0), ("kubectl Apply".to_owned(), json!({ "f:data": { "f:k": {} } })));
+    // The field has another value than in the annotation.
+    let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
+    let params = PatchParams { field_manager: Some("other".to_owned()), ..PatchParams::default() };
+    maps.patch("a", &params, &Patch::Merge(json!({ "data": { "k": "3" } }))).await.unwrap();
+    assert_eq!(apply(&server, MAP, "kubectl", &map(&json!({ "k": "4" }))).await.0, 409);
+}
+
+#[tokio::test]
+async fn oldest_of_many_managers_of_updates_become_one() {
+    let server = builder().managed_fields(true).build();
+    let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
+    applied(&server, MAP, "one", &map(&json!({ "k": "1" }))).await;
+    for number in 0..13 {
+        let manager = Some(format!("m{number:02}"));
+        let params = PatchParams { field_manager: manager, ..PatchParams::default() };
+        let patch = json!({ "data": { format!("k{number:02}"): "1" } });
+        maps.patch("a", &params, &Patch::Merge(patch)).await.unwrap();
+    }
+    let found = server.get(&Resource::config_maps(), "default", "a").unwrap();
+    let managers = managers(&found);
+    assert_eq!(managers.len(), 11);
+    let ancient = json!({ "f:data": { "f:k00": {}, "f:k01": {}, "f:k02": {}, "f:k03": {} } });
+    assert_eq!(managers[1], ("ancient-changes Update".to_owned(), ancient));
+    assert_eq!(managers[2].0, "m04 Update");
+}
+
+#[tokio::test]
+async fn status_write_does_not_set_managers() {
+    let server = builder().managed_fields(true).build();
+    let pods = "/api/v1/namespaces/default/pods?fieldManager=one";
+    let mut labelled = pod(&json!({ "containers": [] }));
+    labelled["metadata"]["labels"] = json!({ "a": "b" });
+    let (_, made) = call(&server, Method::POST, pods, &labelled).await;
+    let labels = json!({ "f:labels": { ".": {}, "f:a": {} } });
+    assert_eq!(managers(&made)[0].1["f:metadata"], labels, "no manager has the whole metadata");
+    let reset = json!({ "metadata": { "managedFields": [{}] }, "status": { "phase": "Running" } });
+    let request = http::Request::patch(format!("{POD}/status?fieldManager=two"))
+        .header("content-type", "application/merge-patch+json");
+    let sent = send(&server, request.body(reset.to_string().into_bytes()).unwrap()).await.unwrap();
+    let names: Vec<String> =
+        managers(&sent.json().await).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["one Update", "two Update status"]);
 }

@@ -50,7 +50,8 @@
 //!   merge patch, server-side apply, status alone, delete of an object or a collection.
 //!   `metadata.generation` rises as in the real server. Writes by the test:
 //!   [`apply`](ApiServer::apply), [`delete`](ApiServer::delete).
-//! * **Server-side apply** with field managers, conflicts, force and `managedFields`.
+//! * **Server-side apply** with field managers, conflicts, force and `managedFields`. Lists and
+//!   maps merge by the type of each field. `kubectl` can move from client-side apply.
 //! * **Deletions** with preconditions, finalizers, propagation policies and the grace period of a
 //!   pod on a node. With [`controllers`](Builder::controllers), dependents are deleted or become
 //!   orphans, and namespaces are emptied.
@@ -66,7 +67,7 @@
 //! * **Recorded requests**: [`requests`](ApiServer::requests), and waits for requests and watches
 //!   without sleeps.
 //!
-//! The scenario `testkit` of this project's `e2e/` sends 204 requests to this server and to a
+//! The scenario `testkit` of this project's `e2e/` sends 317 requests to this server and to a
 //! kube-apiserver 1.36. It compares the code of each answer, and the whole body, the part that this
 //! server sends, or kind and reason, without uids, versions and times. It fails at a difference.
 //!
@@ -82,21 +83,19 @@
 //! is refused with 413, which is the real server's default; etcd refuses an object of more than
 //! 1.5 MiB, and this server does not. The only controllers are those of [`Builder::controllers`].
 //!
-//! Of the schema in a definition of a custom resource, only `x-kubernetes-list-type: map` and the
-//! keys of these lists are read. A changed definition is ignored, and a deleted one leaves the
+//! Of the schema in a definition of a custom resource, only the types of lists and maps
+//! (`x-kubernetes-list-type`, `x-kubernetes-map-type`), the keys of lists and the defaults of keys,
+//! and embedded resources are read. A changed definition is ignored, and a deleted one leaves the
 //! resource.
 //!
-//! Apply and strategic merge patches use rules, and no schema. In built-in kinds, lists merge by
-//! keys as they do in pods, services and conditions (containers, ports, `env`, volumes and their
-//! mounts, and others). Selectors and some references are replaced as a whole. In every kind,
-//! `ownerReferences` merge by uid and `finalizers` as a set. All other lists are replaced as a
-//! whole. In a custom resource, any other list merges by keys only if
-//! [`list_keys`](Resource::list_keys) or its definition declares them. A configuration must be
-//! JSON, not YAML. In `managedFields` of updates, some marks of whole maps (`.`) differ from the
-//! real server's, and there may be more than ten managers of updates, of which the real server
-//! merges the oldest. The annotation `last-applied-configuration` does not force conflicts of an
-//! apply. A write to `status` changes nothing but the status, although the real server lets some
-//! kinds change labels there.
+//! Lists and maps of built-in kinds merge as those of Kubernetes 1.37 do, in server-side apply and
+//! in strategic merge patches; those of a custom resource as its definition or
+//! [`list_keys`](Resource::list_keys) declares. A kind that Kubernetes does not have, or a custom
+//! resource without a definition, has no lists that merge but `ownerReferences` and `finalizers`.
+//! A configuration with an unknown field is accepted, and must be JSON, not YAML. In
+//! `managedFields`, some marks of whole maps (`.`) differ from the real server's. A write to
+//! `status` changes nothing but the status, although the real server lets some kinds change labels
+//! there.
 //!
 //! The real server has a cache of recent changes and etcd behind it. This server has one log for
 //! both: if a version is too old for a watch, it is also too old for an exact list and a page

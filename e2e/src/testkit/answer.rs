@@ -1,5 +1,7 @@
 //! Answers, without the parts in which two servers always differ.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 /// The fields whose values are replaced by their names: they depend on time, or on chance.
@@ -158,10 +160,11 @@ fn find(part: &Value, whole: &Value, path: &str, is_exact: bool) -> Option<Strin
     }
 }
 
-/// Returns whether this is a list of named objects. An empty list is none: it would be contained in
-/// any other list.
+/// Returns whether this is a list of objects with different names. An empty list is none: it would
+/// be contained in any other list.
 fn is_named(list: &[Value]) -> bool {
-    !list.is_empty() && list.iter().all(|element| element["name"].is_string())
+    let names: BTreeSet<&str> = list.iter().filter_map(|one| one["name"].as_str()).collect();
+    !list.is_empty() && names.len() == list.len()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! and reason.
 
 mod answer;
+mod merges;
 mod recorded;
 mod step;
 
@@ -18,7 +19,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::wait::POLL;
 use answer::{Answer, difference, inequality};
-use recorded::{DEFINITIONS, WIDGETS, definition, parts};
+use recorded::{DEFINITIONS, WIDGETS, definition};
 use step::{Comparison, Step};
 
 /// The longest time until the real server serves a new kind.
@@ -93,7 +94,7 @@ pub async fn compare(real: Client, kit: Client) -> Result<Compared, BoxError> {
         sleep(POLL).await;
     }
     let mut compared = Compared::default();
-    for step in parts().into_iter().flatten() {
+    for step in recorded::parts().into_iter().chain(merges::parts()).flatten() {
         let (expected, actual) = (real.send(&step).await?, kit.send(&step).await?);
         compared.requests += 1;
         if let Some(difference) = differs(&step, &expected, &actual) {

@@ -5,8 +5,10 @@ use serde_json::{Value, json};
 
 use super::step::{APPLY, MERGE, OPERATIONS, STRATEGIC, Step};
 
-const MAPS: &str = "/api/v1/namespaces/e2e/configmaps";
-const PODS: &str = "/api/v1/namespaces/e2e/pods";
+/// The path of configmaps.
+pub const MAPS: &str = "/api/v1/namespaces/e2e/configmaps";
+/// The path of pods.
+pub const PODS: &str = "/api/v1/namespaces/e2e/pods";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/e2e/deployments";
 /// The path of widgets.
 pub const WIDGETS: &str = "/apis/example.com/v1/namespaces/e2e/widgets";
@@ -30,11 +32,13 @@ pub fn parts() -> Vec<Vec<Step>> {
     ]
 }
 
-fn map(name: &str, data: &Value) -> Value {
+/// Returns a configmap.
+pub fn map(name: &str, data: &Value) -> Value {
     json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": { "name": name }, "data": data })
 }
 
-fn map_with(name: &str, field: &str, value: Value) -> Value {
+/// Returns a configmap with a field of its metadata.
+pub fn map_with(name: &str, field: &str, value: Value) -> Value {
     let mut map = map(name, &json!({ "k": "1" }));
     map["metadata"][field] = value;
     map
@@ -147,7 +151,8 @@ fn applied_maps() -> Vec<Step> {
     ]
 }
 
-fn owner(uid: &str) -> Value {
+/// Returns a reference to an owner.
+pub fn owner(uid: &str) -> Value {
     json!({ "kind": "ConfigMap", "apiVersion": "v1", "name": "owner", "uid": uid })
 }
 
@@ -309,10 +314,41 @@ fn selectors() -> Vec<Step> {
     ]
 }
 
+/// Returns the schema of fields with all list and map types.
+fn merged() -> Value {
+    let list = |kind: &str, items: Value| json!({ "type": "array", "items": items, "x-kubernetes-list-type": kind });
+    let object = |properties: Value| json!({ "type": "object", "properties": properties });
+    let text = json!({ "type": "string" });
+    let tags = list("set", text.clone());
+    let mut rules = list(
+        "map",
+        object(json!({
+            "port": { "type": "integer", "default": 80 },
+            "protocol": { "type": "string", "default": "TCP" },
+            "tags": tags,
+        })),
+    );
+    rules["x-kubernetes-list-map-keys"] = json!(["protocol", "port"]);
+    let mut reference = object(json!({ "name": text, "namespace": text }));
+    reference["x-kubernetes-map-type"] = "atomic".into();
+    let named = object(json!({ "tags": tags }));
+    object(json!({
+        "tags": tags,
+        "rules": rules,
+        "plain": { "type": "array", "items": text },
+        "reference": reference,
+        "named": { "type": "object", "additionalProperties": named },
+        "free": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+        "template": {
+            "type": "object", "x-kubernetes-embedded-resource": true,
+            "x-kubernetes-preserve-unknown-fields": true,
+        },
+    }))
+}
+
 /// Returns the definition of widgets.
 pub fn definition() -> Value {
     let object = |properties: Value| json!({ "type": "object", "properties": properties });
-    let free = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     let condition = object(json!({ "type": { "type": "string" }, "status": { "type": "string" } }));
     let mut condition = condition;
     condition["required"] = json!(["type"]);
@@ -339,7 +375,7 @@ pub fn definition() -> Value {
                 "schema": { "openAPIV3Schema": object(json!({
                     "spec": {
                         "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-                        "properties": { "colour": { "type": "string" }, "free": free },
+                        "properties": { "colour": { "type": "string" }, "merged": merged() },
                     },
                     "status": status,
                 })) },

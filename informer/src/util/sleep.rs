@@ -51,3 +51,46 @@ impl Wake for CatchingWaker {
         ignore_panic(move || self.0.wake_by_ref());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Poll;
+
+    use super::*;
+
+    /// Checks that an event between two checks of the condition is not lost: the condition is
+    /// checked once before the event, and once after it.
+    #[test]
+    fn event_before_the_sleep_is_noticed() {
+        let (place, mut checks) = (Notify::new(), 0);
+        let sleep = wait_until_some(&place, || {
+            checks += 1;
+            let seen = (checks > 1).then_some(checks);
+            place.notify_waiters();
+            seen
+        });
+        assert_eq!(pin!(sleep).poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(2));
+    }
+
+    /// Checks that a waiter uses up only one of two wake-ups, if two events happen between its
+    /// second check and its sleep. The next waiter is then woken as well.
+    #[test]
+    fn waiter_about_to_sleep_counts_as_sleeping() {
+        let place = Notify::new();
+        let sleeps = |events: usize| {
+            let mut checks = 0;
+            let sleep = wait_until_some(&place, || {
+                checks += 1;
+                if checks == 2 {
+                    (0..events).for_each(|_| place.notify_one());
+                }
+                (checks > 2).then_some(checks)
+            });
+            pin!(sleep).poll(&mut Context::from_waker(Waker::noop()))
+        };
+        assert_eq!(
+            [sleeps(2), sleeps(0), sleeps(0)],
+            [Poll::Ready(3), Poll::Ready(3), Poll::Pending]
+        );
+    }
+}

@@ -1,14 +1,11 @@
-//! The times that keys wait for, earliest first. A key is represented by the [place](EntryPlace)
-//! at which the shards have its entry.
+//! The times that keys wait for, earliest first. A key is represented by the number of its
+//! [`Entry`](super::entry::Entry).
 
 use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
-use super::shard::EntryPlace;
-
-/// A wait of a key: the time at which it ends, and a unique number, so that the queue's task
-/// ([`Keeper`](super::keeper::Keeper)), if it is late, does not end a later wait of the same entry.
+/// A wait of a key: the time at which it ends, and a number that makes it unique.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Delay {
     pub(super) at: Instant,
@@ -18,16 +15,16 @@ pub(super) struct Delay {
 /// The waits of all keys, ordered by time.
 #[derive(Default)]
 pub(super) struct Delays {
-    waiting: BTreeMap<Delay, EntryPlace>,
+    waiting: BTreeMap<Delay, u32>,
     number: u64,
 }
 
 impl Delays {
     /// Starts a wait until `at`. Returns the wait, and whether it is the earliest.
-    pub(super) fn insert(&mut self, at: Instant, place: EntryPlace) -> (Delay, bool) {
+    pub(super) fn insert(&mut self, at: Instant, slot: u32) -> (Delay, bool) {
         self.number += 1;
         let delay = Delay { at, number: self.number };
-        self.waiting.insert(delay, place);
+        self.waiting.insert(delay, slot);
         (delay, self.waiting.first_key_value().is_some_and(|(first, _)| *first == delay))
     }
 
@@ -39,20 +36,10 @@ impl Delays {
         self.waiting.first_key_value().map(|(delay, _)| delay.at)
     }
 
-    /// Removes and returns up to `max` waits that are due, earliest first.
-    pub(super) fn due(&mut self, now: Instant, max: usize) -> Vec<(Delay, EntryPlace)> {
-        let mut due = Vec::new();
-        while due.len() < max
-            && let Some(first) = self.waiting.first_entry()
-            && first.key().at <= now
-        {
-            due.push(first.remove_entry());
-        }
-        due
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.waiting.clear();
+    /// Removes the earliest wait if it is due, and returns its key.
+    pub(super) fn pop_due(&mut self, now: Instant) -> Option<u32> {
+        let first = self.waiting.first_entry()?;
+        (first.key().at <= now).then(|| first.remove())
     }
 
     #[cfg(test)]

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::Key;
 use super::entry::Requested;
-use super::shard::EntryPlace;
 use super::shared::SharedQueue;
 
 /// A key that has been taken from the queue. While the item exists, no other caller gets the key.
@@ -83,17 +82,18 @@ impl<K: Key + fmt::Debug> fmt::Debug for Item<K> {
 /// The right to process a key. Its drop ends the processing.
 pub(super) struct Claim<K: Key> {
     shared: Arc<SharedQueue<K>>,
-    place: EntryPlace,
+    /// The number of the key's entry.
+    slot: u32,
 }
 
 impl<K: Key> Claim<K> {
-    pub(super) fn new(shared: Arc<SharedQueue<K>>, place: EntryPlace) -> Self {
-        Self { shared, place }
+    pub(super) fn new(shared: Arc<SharedQueue<K>>, slot: u32) -> Self {
+        Self { shared, slot }
     }
 }
 
 impl<K: Key> Drop for Claim<K> {
     fn drop(&mut self) {
-        self.shared.end(self.place);
+        self.shared.end(self.slot);
     }
 }

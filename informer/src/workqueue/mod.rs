@@ -68,15 +68,14 @@
 //!
 //! # Locks
 //!
-//! Entries are in 64 shards by hash, each with a mutex. An add of a key that is already dirty, by
-//! far the most frequent operation under load, locks only the shard, unless it raises the key. The
-//! order of keys is behind one mutex, held for a few list operations when a key is queued, taken
-//! and done. The times that keys wait for are behind another. A shard's lock may be held while one
-//! of these two is acquired, never the reverse, and the two are never held together. The limiters
-//! that count failures have shards of their own, whose locks are never held together with another.
-//! While a shard is locked, the only user code called is the key's `Eq` and `Clone`, which
-//! therefore must not call the queue or the limiter. A key's `Hash` and `Drop`, wakers, metrics
-//! recorders and rate limiters are called with no lock held.
+//! One mutex guards the entries, the order of keys, the times that keys wait for and the getters
+//! that sleep. An add, a get and the end of a processing each lock it once, for a table operation
+//! and a few list operations; a get that sleeps locks it a few times more. A thread that finds the
+//! mutex locked waits for microseconds before it tries again, so that threads rarely alternate. The
+//! limiters that count failures have shards of their own, whose locks are never held together with
+//! the queue's. While the queue is locked, the only user code called is the key's `Eq` and `Clone`,
+//! which therefore must not call the queue. A key's `Hash` and `Drop`, wakers, metrics recorders
+//! and rate limiters are called with no lock held.
 //!
 //! Panics of a waker, of a metrics recorder, or of the destructor of the queue's own copy of a key
 //! are caught. A call of `get` whose waker panicked counts as woken; if its future is dropped, the
@@ -94,16 +93,16 @@
 //! | len | O(1) |
 //! | `shut_down` | O(w) |
 //!
-//! An entry takes 88 bytes with a key of 24 bytes (a `String`, plus its text), and about 8 bytes
-//! in the shard's table; 32 more while it is queued, and about 50 more while it waits. A key that
-//! is neither dirty nor processing nor waiting takes nothing. The key is stored once, and cloned
-//! for each get. Unused memory is given back: a table with room for more than eight times its keys
-//! shrinks, and 256 neighbouring entries of a shard, or of the order, are freed once all of them
-//! are unused.
+//! An entry takes 80 bytes with a key of 24 bytes (a `String`, plus its text), and about 8 bytes
+//! in the table; about 50 more while it waits. A key that is neither dirty nor processing nor
+//! waiting takes nothing. The key is stored once, and cloned for each get. A sleeping getter takes
+//! 32 bytes. Unused memory is given back: a table with room for more than eight times its keys
+//! shrinks, and 256 neighbouring entries are freed once all of them are unused.
 
 mod builder;
 mod delays;
 mod entry;
+mod getter;
 mod item;
 mod keeper;
 mod limiter;
@@ -111,9 +110,10 @@ mod line;
 mod metrics;
 mod options;
 mod queue;
-mod shard;
 mod sharded;
 mod shared;
+mod sleepers;
+mod state;
 #[cfg(test)]
 mod tests;
 

@@ -9,11 +9,12 @@ use tokio::task::consume_budget;
 
 use super::Key;
 use super::builder::Builder;
+use super::getter::Getter;
 use super::item::Item;
 use super::keeper::Keeper;
-use super::line::QueuePhase;
 use super::options::AddOptions;
 use super::shared::{NextItem, SharedQueue};
+use super::state::QueuePhase;
 use crate::util::sleep::wait_until_some;
 
 /// A queue of keys, each processed by one reconciler at a time (client-go
@@ -102,23 +103,21 @@ impl<K: Key> WorkQueue<K> {
     pub async fn get(&self) -> Option<Item<K>> {
         // A caller that always finds a key never waits, and would starve other tasks.
         consume_budget().await;
-        wait_until_some(&self.shared.ready, || self.next_item()).await
-    }
-
-    /// Returns the result of [`get`](Self::get), or `None` if `get` must wait.
-    #[allow(clippy::option_option)] // Not yet; shut down; a key.
-    fn next_item(&self) -> Option<Option<Item<K>>> {
         match self.shared.take() {
-            NextItem::Item(item) => Some(Some(item)),
-            NextItem::ShutDown => Some(None),
-            NextItem::Empty => None,
+            NextItem::Item(item) => return Some(item),
+            NextItem::ShutDown => return None,
+            NextItem::Empty(_) => {}
         }
+        Getter::new(&self.shared).await
     }
 
     /// Takes the next key if there is one.
     #[must_use = "if the item is dropped, its key counts as done"]
     pub fn try_get(&self) -> Option<Item<K>> {
-        self.next_item().flatten()
+        match self.shared.take() {
+            NextItem::Item(item) => Some(item),
+            NextItem::Empty(_) | NextItem::ShutDown => None,
+        }
     }
 
     /// Forgets the failures of a key that was processed successfully or is given up (client-go

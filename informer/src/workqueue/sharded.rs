@@ -42,6 +42,7 @@ impl<T: Default> Sharded<T> {
     }
 
     /// Locks the shards one after another, as the iterator advances.
+    #[cfg(test)]
     pub(super) fn each(&self) -> impl Iterator<Item = MutexGuard<'_, T>> {
         self.shards.iter().map(|shard| shard.0.lock())
     }

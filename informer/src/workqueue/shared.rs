@@ -2,66 +2,93 @@
 //! and the operations on this state. Each operation has all steps, from hashing the key to waking
 //! the waiters.
 
+use std::hash::BuildHasher;
+use std::hint::spin_loop;
+use std::iter;
+use std::mem;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
-use deltafifo::locks::Mutex;
+use deltafifo::locks::{Mutex, MutexGuard};
 use deltafifo::panics::ignore_panic;
+use foldhash::fast::RandomState;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::Key;
-use super::delays::Delays;
-use super::entry::{Added, QueueState, Requested};
+use super::entry::Requested;
 use super::item::{Claim, Item};
 use super::limiter::RateLimiter;
-use super::line::{KeyOrder, NextKey, QueuePhase};
 use super::metrics::Metrics;
 use super::options::AddOptions;
-use super::shard::{EntryPlace, Shard};
-use super::sharded::Sharded;
+use super::state::{Added, ProcessingEnd, QueuePhase, QueueState};
 use crate::util::time::FAR;
+
+/// The number of attempts to lock the state before a thread sleeps, and the number of pauses of the
+/// processor before each. 300 pauses take some three microseconds.
+const ATTEMPTS: u32 = 10;
+const PAUSES: u32 = 300;
 
 /// The number of due keys that are queued before other tasks can run.
 const PIECE: usize = 256;
 
 /// The state of a queue.
 pub(super) struct SharedQueue<K> {
-    pub(super) shards: Sharded<Shard<K>>,
-    schedule: QueueState,
-    /// The event that wakes getters, that is, callers of [`get`](super::WorkQueue::get). Their
-    /// wakers cannot panic here, see `util/sleep.rs`.
-    pub(super) ready: Notify,
+    pub(super) state: Mutex<QueueState<K>>,
+    hasher: RandomState,
     /// The event that wakes the queue's task, whose waker is tokio's.
     pub(super) keeper: Notify,
     /// The event that wakes drains, that is, callers of
-    /// [`shut_down_with_drain`](super::WorkQueue::shut_down_with_drain).
+    /// [`shut_down_with_drain`](super::WorkQueue::shut_down_with_drain). Their wakers cannot panic
+    /// here, see `util/sleep.rs`.
     pub(super) drained: Notify,
     pub(super) limiter: Box<dyn RateLimiter<K>>,
     metrics: Option<Metrics>,
 }
 
 /// The result of taking a key.
-pub(super) enum NextItem<K: Key> {
+pub(super) enum NextItem<'q, K: Key> {
     Item(Item<K>),
-    Empty,
+    /// There is none now. The queue is still locked, so that the caller can begin to sleep before
+    /// a key is added.
+    Empty(MutexGuard<'q, QueueState<K>>),
     ShutDown,
 }
 
 impl<K: Key> SharedQueue<K> {
     pub(super) fn new(limiter: Box<dyn RateLimiter<K>>, metrics: Option<Metrics>) -> Self {
         Self {
-            shards: Sharded::new(),
-            schedule: QueueState {
-                line: Mutex::new(KeyOrder::new()),
-                delays: Mutex::new(Delays::default()),
-            },
-            ready: Notify::new(),
+            state: Mutex::new(QueueState::new()),
+            hasher: RandomState::default(),
             keeper: Notify::new(),
             drained: Notify::new(),
             limiter,
             metrics,
         }
+    }
+
+    /// Locks the state.
+    #[inline]
+    fn lock(&self) -> MutexGuard<'_, QueueState<K>> {
+        self.state.try_lock().unwrap_or_else(|| self.lock_contended())
+    }
+
+    /// Locks the state that another thread has locked. Two threads that alternate fetch the lines
+    /// of the state from each other's cache, for which an operation takes ten times as long. So
+    /// this thread leaves the lock alone for the time of some tens of operations, and sleeps only
+    /// after several attempts.
+    #[cold]
+    fn lock_contended(&self) -> MutexGuard<'_, QueueState<K>> {
+        for _ in 0..ATTEMPTS {
+            for _ in 0..PAUSES {
+                spin_loop();
+            }
+            if let Some(state) = self.state.try_lock() {
+                return state;
+            }
+        }
+        self.state.lock()
     }
 
     /// Adds a key. For a rate-limited add, the rate limiter is asked only if the add counts as a
@@ -74,39 +101,43 @@ impl<K: Key> SharedQueue<K> {
         // limit.
         let mut delay = after.filter(|after| !rate_limited || !after.is_zero());
         let since = self.stamp();
-        let hash = self.shards.hash(&key);
-        let number = Sharded::<Shard<K>>::number_of(hash);
-        let mut shard = self.shards.lock(number);
-        let mut found = shard.find(hash, &key);
-        let fails = rate_limited && !found.is_some_and(|slot| shard.entry(slot).is_limited());
-        if fails && !shard.is_closed() {
+        let hash = self.hasher.hash_one(&key);
+        let mut state = self.lock();
+        let mut found = state.find(hash, &key);
+        let fails = rate_limited && !found.is_some_and(|slot| state.entry(slot).is_limited());
+        if fails && state.phase == QueuePhase::Open {
             // The limiter is user code, so call it with no lock held.
-            drop(shard);
+            drop(state);
             let limit = self.limiter.when(&key);
             delay = Some(delay.map_or(limit, |after| after.min(limit)));
-            shard = self.shards.lock(number);
-            found = shard.find(hash, &key);
+            state = self.lock();
+            found = state.find(hash, &key);
         }
-        if shard.is_closed() {
+        if state.phase != QueuePhase::Open {
             return;
         }
-        let slot = match found {
-            Some(slot) => slot,
-            None => shard.insert(hash, key),
+        let at =
+            delay.filter(|delay| !delay.is_zero()).map(|delay| Instant::now() + delay.min(FAR));
+        let added = match found {
+            None if at.is_none() => state.insert_dirty(hash, key, requested, since),
+            Some(slot) if rate_limited && delay.is_none() => {
+                state.raise(slot, requested);
+                Added::Quietly
+            }
+            _ => {
+                // Not a closure: it would drop the key before the lock is released.
+                let slot = match found {
+                    Some(slot) => slot,
+                    None => state.insert(hash, key),
+                };
+                let added = state.add(slot, requested, at, since);
+                if fails {
+                    state.entry(slot).limited = true;
+                }
+                added
+            }
         };
-        let (place, entry) = (EntryPlace { shard: number, slot }, shard.entry(slot));
-        let added = if rate_limited && delay.is_none() {
-            entry.raise(place, requested, &self.schedule);
-            Added::Quietly
-        } else {
-            let at =
-                delay.filter(|delay| !delay.is_zero()).map(|delay| Instant::now() + delay.min(FAR));
-            entry.add(place, requested, at, since, &self.schedule)
-        };
-        if fails {
-            entry.set_limited(true);
-        }
-        drop(shard);
+        drop(state);
         if delay.is_some() {
             self.record(Metrics::retried);
         }
@@ -119,85 +150,120 @@ impl<K: Key> SharedQueue<K> {
         // First: otherwise an add in between could start a long backoff that no later add
         // shortens.
         self.limiter.forget(key);
-        let hash = self.shards.hash(key);
-        let mut shard = self.shards.lock(Sharded::<Shard<K>>::number_of(hash));
-        if let Some(slot) = shard.find(hash, key) {
-            shard.entry(slot).set_limited(false);
+        let hash = self.hasher.hash_one(key);
+        let mut state = self.lock();
+        if let Some(slot) = state.find(hash, key) {
+            state.entry(slot).limited = false;
         }
     }
 
     /// Takes the next key, if there is one.
-    pub(super) fn take(self: &Arc<Self>) -> NextItem<K> {
-        let next = self.schedule.line.lock().next();
-        let place = match next {
-            NextKey::Key(place) => place,
-            NextKey::Empty => return NextItem::Empty,
-            NextKey::ShutDown => return NextItem::ShutDown,
-        };
-        // The order of keys is unlocked, and the shard is not locked yet. In the shard, the key
-        // still counts as queued, so an add at this moment changes nothing. That is correct,
-        // because the processing has not begun.
-        let claim = Claim::new(Arc::clone(self), place);
+    pub(super) fn take(self: &Arc<Self>) -> NextItem<'_, K> {
         let now = self.stamp();
-        let (key, requested, since) = self.shards.lock(place.shard).take(place.slot, now);
+        // Dropped after the lock is released: if the clone of the key panics, the claim ends the
+        // processing.
+        let claim;
+        let mut state = self.lock();
+        let Some((slot, since)) = state.take(now) else {
+            return match state.phase {
+                QueuePhase::Open => NextItem::Empty(state),
+                QueuePhase::ShutDown | QueuePhase::Draining => NextItem::ShutDown,
+            };
+        };
+        claim = Claim::new(Arc::clone(self), slot);
+        let entry = state.entry(slot);
+        let requested = Requested { priority: entry.priority, tag: entry.tag };
+        let key = entry.key.clone();
+        drop(state);
         self.record(|metrics| metrics.taken(waited(since, now)));
         NextItem::Item(Item::new(claim, key, requested))
     }
 
-    /// Ends the processing of the key whose entry is at `place`.
-    pub(super) fn end(&self, place: EntryPlace) {
-        let now = self.stamp();
-        let (ended, started, key) = self.shards.lock(place.shard).end(place, &self.schedule);
-        self.record(|metrics| metrics.done(waited(started, now)));
-        if ended.queued {
-            self.ready.notify_one();
+    /// Makes a sleeping getter wait with this waker. Returns false if the getter was woken; then it
+    /// is no longer among the sleeping ones.
+    pub(super) fn sleeps_on(&self, getter: u32, waker: &Waker) -> bool {
+        let mut clone: Option<Waker> = None;
+        loop {
+            let mut state = self.lock();
+            let Some(current) = state.sleepers.waker(getter) else {
+                state.sleepers.remove(getter);
+                return false;
+            };
+            if current.will_wake(waker) {
+                return true;
+            }
+            if let Some(clone) = &mut clone {
+                // The old one is dropped after the lock is released.
+                mem::swap(current, clone);
+                return true;
+            }
+            drop(state);
+            clone = Some(waker.clone());
         }
-        if ended.drained {
+    }
+
+    /// Ends the wait of a getter. If the getter was woken and has not taken a key, its wake-up
+    /// passes to the next one.
+    pub(super) fn give_up(&self, getter: u32) {
+        let mut state = self.lock();
+        let own = state.sleepers.remove(getter);
+        let next = if own.is_none() && state.len() > 0 { state.sleepers.wake() } else { None };
+        drop(state);
+        wake(next);
+        ignore_panic(|| drop(own));
+    }
+
+    /// Ends the processing of the key whose entry has this number.
+    pub(super) fn end(&self, slot: u32) {
+        let now = self.stamp();
+        let ProcessingEnd { wakes, drained, removed, started } = self.lock().end(slot);
+        self.record(|metrics| metrics.done(waited(started, now)));
+        wake(wakes);
+        if drained {
             self.drained.notify_waiters();
         }
         // Last, because user code may take long. Its panic is ignored because this may run in a
         // drop during unwinding.
-        ignore_panic(|| drop(key));
+        ignore_panic(|| drop(removed));
     }
 
     /// Queues keys whose time has come. Returns whether there may be more of them.
     pub(super) fn queue_due(&self, now: Instant) -> bool {
-        let due = self.schedule.delays.lock().due(now, PIECE);
         let since = self.stamp();
-        for &(delay, place) in &due {
-            let added = self.shards.lock(place.shard).due(place, delay, since, &self.schedule);
-            self.after_add(added);
-        }
-        due.len() == PIECE
+        // Locks the queue for one key at a time.
+        let next = || self.lock().end_wait(now, since);
+        let due = iter::from_fn(next).take(PIECE).map(|added| self.after_add(added)).count();
+        due == PIECE
     }
 
     /// Returns the earliest time that a key waits for.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        self.schedule.delays.lock().next()
+        self.lock().delays.next()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.schedule.line.lock().len()
+        self.lock().len()
     }
 
     pub(super) fn is_shutting_down(&self) -> bool {
-        self.schedule.line.lock().phase() != QueuePhase::Open
+        self.lock().phase != QueuePhase::Open
     }
 
     /// Ends the queue in the given phase. Adds that begin after this are ignored, and getters that
-    /// find no key learn that none will come. The shards are closed before the order of keys
-    /// (`line.rs`) ends, so a getter that finds the order ended and empty has missed no add.
+    /// find no key learn that none will come.
     pub(super) fn end_with(&self, phase: QueuePhase) {
-        self.shards.each().for_each(|mut shard| shard.close());
-        self.schedule.delays.lock().clear();
-        self.schedule.line.lock().end(phase);
-        self.ready.notify_waiters();
+        let mut state = self.lock();
+        state.phase = phase;
+        let delays = mem::take(&mut state.delays);
+        drop(state);
+        drop(delays);
+        iter::from_fn(|| self.lock().sleepers.wake()).for_each(|waker| wake(Some(waker)));
         self.drained.notify_waiters();
         self.keeper.notify_one();
     }
 
     pub(super) fn is_draining(&self) -> bool {
-        self.schedule.line.lock().is_draining()
+        self.lock().is_draining()
     }
 
     pub(super) fn has_metrics(&self) -> bool {
@@ -207,12 +273,10 @@ impl<K: Key> SharedQueue<K> {
     /// Records how long unfinished keys have been in processing.
     pub(super) fn record_unfinished(&self, now: Instant) {
         let (mut total, mut longest) = (Duration::ZERO, Duration::ZERO);
-        for shard in self.shards.each() {
-            for started in shard.started() {
-                let age = now.saturating_duration_since(started);
-                total += age;
-                longest = longest.max(age);
-            }
+        for started in self.lock().started() {
+            let age = now.saturating_duration_since(started);
+            total += age;
+            longest = longest.max(age);
         }
         self.record(|metrics| metrics.unfinished(total, longest));
     }
@@ -229,11 +293,11 @@ impl<K: Key> SharedQueue<K> {
     }
 
     fn after_add(&self, added: Added) {
-        if matches!(added, Added::Queued | Added::Again) {
+        if matches!(added, Added::Queued(_) | Added::Again) {
             self.record(Metrics::added);
         }
         match added {
-            Added::Queued => self.ready.notify_one(),
+            Added::Queued(getter) => wake(getter),
             Added::WaitsFirst => self.keeper.notify_one(),
             Added::Again | Added::Quietly => {}
         }
@@ -242,4 +306,11 @@ impl<K: Key> SharedQueue<K> {
 
 fn waited(from: Option<Instant>, until: Option<Instant>) -> Duration {
     from.zip(until).map_or(Duration::ZERO, |(from, until)| until.saturating_duration_since(from))
+}
+
+/// Wakes a getter, if there is one. Its waker is user code, whose panic must not affect the caller.
+fn wake(getter: Option<Waker>) {
+    if let Some(waker) = getter {
+        ignore_panic(|| waker.wake());
+    }
 }

@@ -289,3 +289,42 @@ async fn key_may_use_its_queue_when_an_add_drops_it() {
     });
     assert_eq!(is_done.recv_timeout(Duration::from_secs(60)), Ok(()));
 }
+
+/// A waker that calls its queue in its drop.
+struct CallsBack(Arc<WorkQueue<u32>>);
+
+impl Wake for CallsBack {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for CallsBack {
+    fn drop(&mut self) {
+        let _ = self.0.len();
+    }
+}
+
+/// Checks that the queue drops its copies of wakers with no lock held: a copy that another one
+/// replaces, that of a getter that is dropped, and that of a getter that is woken. The getters run
+/// on a separate thread, so that a deadlock fails the test and does not hang it.
+#[tokio::test]
+async fn waker_may_use_the_queue_that_drops_it() {
+    let queue = queue();
+    let (done, is_done) = mpsc::channel();
+    thread::spawn(move || {
+        let waker = || Waker::from(Arc::new(CallsBack(Arc::clone(&queue))));
+        let mut dropped = Box::pin(queue.get());
+        for _ in 0..2 {
+            assert!(poll(&mut dropped, &waker()).is_none());
+        }
+        drop(dropped);
+        let mut woken = Box::pin(queue.get());
+        assert!(poll(&mut woken, &waker()).is_none());
+        queue.add(1);
+        assert!(poll(&mut woken, &waker()).is_some());
+        let mut shut_down = Box::pin(queue.get());
+        assert!(poll(&mut shut_down, &waker()).is_none());
+        queue.shut_down();
+        done.send(())
+    });
+    assert_eq!(is_done.recv_timeout(Duration::from_secs(60)), Ok(()));
+}

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::task::Waker;
 
 use deltafifo_informer::workqueue::{BuildError, Key, WorkQueue};
-use deltafifo_oracle::workqueue::Sleeper;
+use deltafifo_oracle::workqueue::{Sleeper, poll};
 
 use crate::common::{Queue, idle, ms, next, queue, rest, spawn};
 
@@ -227,6 +228,20 @@ async fn dropped_get_loses_neither_a_key_nor_a_wake_up() {
     queue.add("bar");
     drop(third);
     assert_eq!(rest(&queue), ["bar"]);
+}
+
+/// Checks that a getter that moves to another task, and so is polled with another waker, keeps its
+/// place among the getters, and is woken through the last waker.
+#[tokio::test]
+async fn getter_is_woken_through_the_waker_of_its_last_poll() {
+    let queue = queue();
+    let mut getter = Box::pin(queue.get());
+    assert!(poll(&mut getter, Waker::noop()).is_none());
+    let other = Sleeper::of(queue.get());
+    let mut first = Sleeper::of(getter);
+    queue.add("foo");
+    assert_eq!((first.is_woken(), other.is_woken()), (true, false));
+    assert_eq!(first.poll().flatten().map(|item| *item.key()), Some("foo"));
 }
 
 #[tokio::test(start_paused = true)]

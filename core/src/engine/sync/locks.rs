@@ -106,6 +106,12 @@ impl<T> Mutex<T> {
         Guard::of(self.0.lock())
     }
 
+    /// Takes the lock, or returns `None` if a thread holds it.
+    #[inline]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.0.try_lock().map(Guard::of)
+    }
+
     /// Returns whether a thread holds the lock.
     #[cfg(test)]
     pub(crate) fn is_locked(&self) -> bool {

@@ -37,16 +37,35 @@ impl List {
     }
 
     pub(crate) fn push<T>(&mut self, slab: &mut Slab<T>, place: u32, links_of: LinksOf<T>) {
-        *links_of(&mut slab[place]) = Links { before: self.last, after: END };
-        match self.last {
-            END => self.first = place,
-            last => links_of(&mut slab[last]).after = place,
-        }
-        self.last = place;
+        let links = self.append(slab, place, links_of);
+        *links_of(&mut slab[place]) = links;
     }
 
     pub(crate) fn unlink<T>(&mut self, slab: &mut Slab<T>, place: u32, links_of: LinksOf<T>) {
-        let Links { before, after } = std::mem::replace(links_of(&mut slab[place]), Links::NONE);
+        let links = std::mem::replace(links_of(&mut slab[place]), Links::NONE);
+        self.detach(slab, links, links_of);
+    }
+
+    /// Appends a value without access to it. Returns its links, which the caller must store in it.
+    /// For a value in several lists, which is then accessed once.
+    pub(crate) fn append<T>(
+        &mut self,
+        slab: &mut Slab<T>,
+        place: u32,
+        links_of: LinksOf<T>,
+    ) -> Links {
+        let before = std::mem::replace(&mut self.last, place);
+        match before {
+            END => self.first = place,
+            before => links_of(&mut slab[before]).after = place,
+        }
+        Links { before, after: END }
+    }
+
+    /// Unlinks a value without access to it. These are its links, which the caller must no longer
+    /// use.
+    pub(crate) fn detach<T>(&mut self, slab: &mut Slab<T>, links: Links, links_of: LinksOf<T>) {
+        let Links { before, after } = links;
         match before {
             END => self.first = after,
             before => links_of(&mut slab[before]).after = after,

@@ -51,6 +51,7 @@ impl<T> Default for Chunk<T> {
 }
 
 impl<T> Chunk<T> {
+    #[inline]
     fn insert(&mut self, value: T) -> u8 {
         self.len += 1;
         let Some(place) = self.free else {
@@ -59,13 +60,13 @@ impl<T> Chunk<T> {
                 .unwrap_or_else(|_| unreachable!("a chunk with room was chosen"));
         };
         let free = &mut self.places[usize::from(place)];
-        let Place::Free(next) = std::mem::replace(free, Place::Taken(value)) else {
-            unreachable!("place {place} is taken")
-        };
+        let Place::Free(next) = *free else { unreachable!("place {place} is taken") };
+        *free = Place::Taken(value);
         self.free = next;
         place
     }
 
+    #[inline]
     fn remove(&mut self, place: u8) -> T {
         let taken = &mut self.places[usize::from(place)];
         let Place::Taken(value) = std::mem::replace(taken, Place::Free(self.free)) else {
@@ -85,6 +86,7 @@ impl<T> Default for Slab<T> {
 
 impl<T> Slab<T> {
     /// Stores a value and returns its number.
+    #[inline]
     pub(crate) fn insert(&mut self, value: T) -> u32 {
         let open = self.open.last().copied().unwrap_or_else(|| self.add_chunk());
         let chunk = &mut self.chunks[open];
@@ -98,6 +100,7 @@ impl<T> Slab<T> {
         number
     }
 
+    #[cold]
     fn add_chunk(&mut self) -> usize {
         let number = self.chunks.len();
         self.chunks.push(Chunk::default());
@@ -106,6 +109,7 @@ impl<T> Slab<T> {
     }
 
     /// Removes and returns a value. Its number is reused.
+    #[inline]
     pub(crate) fn remove(&mut self, number: u32) -> T {
         let (at, place) = split(number);
         let value = self.chunks[at].remove(place);
@@ -123,12 +127,14 @@ impl<T> Slab<T> {
         value
     }
 
+    #[cold]
     fn free_if_empty(&mut self, chunk: usize) {
         if self.chunks[chunk].len == 0 {
             self.chunks[chunk] = Chunk::default();
         }
     }
 
+    #[inline]
     pub(crate) fn get(&self, number: u32) -> Option<&T> {
         let (chunk, place) = split(number);
         match self.chunks.get(chunk)?.places.get(usize::from(place))? {
@@ -137,6 +143,7 @@ impl<T> Slab<T> {
         }
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
         let (chunk, place) = split(number);
         match self.chunks.get_mut(chunk)?.places.get_mut(usize::from(place))? {

@@ -1,0 +1,256 @@
+//! The state of a queue behind its lock: the entries of the keys with a table that finds them, the
+//! order of queued keys, the times that keys wait for, and the getters that sleep.
+
+use std::collections::BTreeMap;
+use std::task::Waker;
+
+use deltafifo::room::less_room;
+use hashbrown::HashTable;
+use tokio::time::Instant;
+
+use super::delays::Delays;
+use super::entry::{Entry, EntryState, KeyTime, Requested};
+use super::line::KeyOrder;
+use super::sleepers::Sleepers;
+use crate::util::slab::Slab;
+
+/// The phase of the queue. It never returns to `Open`; the other two may alternate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum QueuePhase {
+    Open,
+    /// Adds are ignored, and no drain waits.
+    ShutDown,
+    /// Adds are ignored, and a drain waits until all keys are done.
+    Draining,
+}
+
+/// The outcome of an add.
+#[must_use]
+pub(super) enum Added {
+    /// The key is dirty and queued. The caller must wake the getter.
+    Queued(Option<Waker>),
+    /// The key is dirty and being processed. It is queued when the processing ends.
+    Again,
+    /// The key now has the earliest wait of all keys. The caller must wake the queue's task
+    /// ([`Keeper`](super::keeper::Keeper)).
+    WaitsFirst,
+    /// No waiter has to be woken.
+    Quietly,
+}
+
+/// The outcome of the end of a processing.
+#[must_use]
+pub(super) struct ProcessingEnd<K> {
+    /// The getter to wake, because the key is queued again.
+    pub(super) wakes: Option<Waker>,
+    /// Whether this was the last key that a drain waits for.
+    pub(super) drained: bool,
+    /// The key, if its entry was removed. Its drop is user code.
+    pub(super) removed: Option<K>,
+    /// The time at which the processing began, for metrics.
+    pub(super) started: Option<Instant>,
+}
+
+/// The state of a queue.
+pub(super) struct QueueState<K> {
+    /// The numbers of the entries in the slab, by the hash of the key.
+    table: HashTable<u32>,
+    entries: Slab<Entry<K>>,
+    order: KeyOrder,
+    pub(super) delays: Delays,
+    pub(super) sleepers: Sleepers,
+    /// The number of keys being processed.
+    processing: usize,
+    /// The time at which the processing of each key began, by the number of its entry, for metrics.
+    started: BTreeMap<u32, Instant>,
+    pub(super) phase: QueuePhase,
+}
+
+impl<K: Eq> QueueState<K> {
+    pub(super) fn find(&self, hash: u64, key: &K) -> Option<u32> {
+        self.table.find(hash, |&slot| self.entries[slot].key == *key).copied()
+    }
+}
+
+impl<K> QueueState<K> {
+    pub(super) fn new() -> Self {
+        Self {
+            table: HashTable::new(),
+            entries: Slab::default(),
+            order: KeyOrder::default(),
+            delays: Delays::default(),
+            sleepers: Sleepers::default(),
+            processing: 0,
+            started: BTreeMap::new(),
+            phase: QueuePhase::Open,
+        }
+    }
+
+    /// Creates the entry of a key that is not in the table. The hash is stored, so that no key is
+    /// hashed again when the table grows. The caller must add the key before it releases the lock.
+    pub(super) fn insert(&mut self, hash: u64, key: K) -> u32 {
+        let slot = self.entries.insert(Entry::new(key, hash));
+        self.table.insert_unique(hash, slot, |&slot| self.entries[slot].hash);
+        slot
+    }
+
+    /// Adds a key that is not in the table, to be processed at once.
+    pub(super) fn insert_dirty(
+        &mut self,
+        hash: u64,
+        key: K,
+        requested: Requested,
+        since: Option<Instant>,
+    ) -> Added {
+        let entry = Entry {
+            priority: requested.priority,
+            tag: requested.tag,
+            time: since.map_or(KeyTime::None, KeyTime::DirtySince),
+            state: EntryState::Queued,
+            ..Entry::new(key, hash)
+        };
+        let slot = self.entries.insert(entry);
+        self.table.insert_unique(hash, slot, |&slot| self.entries[slot].hash);
+        self.order.push(&mut self.entries, slot, requested.priority);
+        Added::Queued(self.sleepers.wake())
+    }
+
+    pub(super) fn entry(&mut self, slot: u32) -> &mut Entry<K> {
+        &mut self.entries[slot]
+    }
+
+    /// Raises the key to the priority of `to`, unless its priority is at least that. A key that is
+    /// neither dirty nor waiting has no priority, and always gets this one.
+    pub(super) fn raise(&mut self, slot: u32, to: Requested) {
+        let entry = &mut self.entries[slot];
+        if entry.is_requested() && to.priority <= entry.priority {
+            return;
+        }
+        entry.tag = to.tag;
+        if entry.state == EntryState::Queued {
+            self.order.raise(&mut self.entries, slot, to.priority);
+        } else {
+            entry.priority = to.priority;
+        }
+    }
+
+    /// Requests that the key be processed, not before `at`.
+    pub(super) fn add(
+        &mut self,
+        slot: u32,
+        requested: Requested,
+        at: Option<Instant>,
+        since: Option<Instant>,
+    ) -> Added {
+        self.raise(slot, requested);
+        let entry = &mut self.entries[slot];
+        match (entry.state, at) {
+            (EntryState::Queued | EntryState::Again, _) => Added::Quietly,
+            (EntryState::Idle | EntryState::Processing, Some(at)) => {
+                if let Some(delay) = entry.delay() {
+                    if delay.at <= at {
+                        return Added::Quietly;
+                    }
+                    self.delays.remove(delay);
+                }
+                let (delay, is_first) = self.delays.insert(at, slot);
+                (entry.tag, entry.time) = (requested.tag, KeyTime::WaitsFor(delay));
+                if is_first { Added::WaitsFirst } else { Added::Quietly }
+            }
+            (EntryState::Idle | EntryState::Processing, None) => {
+                entry.tag = requested.tag;
+                if let Some(delay) = entry.delay() {
+                    self.delays.remove(delay);
+                }
+                self.make_dirty(slot, since)
+            }
+        }
+    }
+
+    /// Makes a key dirty that is idle or being processed.
+    fn make_dirty(&mut self, slot: u32, since: Option<Instant>) -> Added {
+        let entry = &mut self.entries[slot];
+        entry.time = since.map_or(KeyTime::None, KeyTime::DirtySince);
+        if entry.state == EntryState::Processing {
+            entry.state = EntryState::Again;
+            return Added::Again;
+        }
+        entry.state = EntryState::Queued;
+        let priority = entry.priority;
+        self.order.push(&mut self.entries, slot, priority);
+        Added::Queued(self.sleepers.wake())
+    }
+
+    /// Ends the earliest wait if its time has come, which makes its key dirty.
+    pub(super) fn end_wait(&mut self, now: Instant, since: Option<Instant>) -> Option<Added> {
+        let slot = self.delays.pop_due(now)?;
+        Some(self.make_dirty(slot, since))
+    }
+
+    /// Takes the next key, which counts as being processed from now on. Returns the number of its
+    /// entry, and the time at which it became dirty.
+    pub(super) fn take(&mut self, now: Option<Instant>) -> Option<(u32, Option<Instant>)> {
+        let slot = self.order.pop(&mut self.entries)?;
+        let entry = &mut self.entries[slot];
+        let since = entry.dirty_since();
+        (entry.state, entry.time, entry.limited) = (EntryState::Processing, KeyTime::None, false);
+        self.processing += 1;
+        self.started.extend(now.map(|now| (slot, now)));
+        Some((slot, since))
+    }
+
+    /// Ends the processing of a key.
+    pub(super) fn end(&mut self, slot: u32) -> ProcessingEnd<K> {
+        let started = self.started.remove(&slot);
+        self.processing -= 1;
+        let entry = &mut self.entries[slot];
+        let (mut wakes, mut removed) = (None, None);
+        if entry.state == EntryState::Again {
+            entry.state = EntryState::Queued;
+            let priority = entry.priority;
+            self.order.push(&mut self.entries, slot, priority);
+            wakes = self.sleepers.wake();
+        } else {
+            entry.state = EntryState::Idle;
+            if !entry.is_requested() {
+                removed = Some(self.remove(slot));
+            }
+        }
+        let drained = self.phase == QueuePhase::Draining && !self.is_draining();
+        ProcessingEnd { wakes, drained, removed, started }
+    }
+
+    fn remove(&mut self, slot: u32) -> K {
+        let Entry { key, hash, .. } = self.entries.remove(slot);
+        match self.table.find_entry(hash, |&found| found == slot) {
+            Ok(found) => drop(found.remove()),
+            Err(_) => unreachable!("an entry is in the table"),
+        }
+        if let Some(room) = less_room(self.table.len(), self.table.capacity()) {
+            self.table.shrink_to(room, |&slot| self.entries[slot].hash);
+        }
+        key
+    }
+
+    /// Returns the times at which the processing of the keys began.
+    pub(super) fn started(&self) -> impl Iterator<Item = Instant> {
+        self.started.values().copied()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Returns whether a drain must still wait.
+    pub(super) fn is_draining(&self) -> bool {
+        self.phase == QueuePhase::Draining && (self.processing > 0 || self.len() > 0)
+    }
+}
+
+#[cfg(test)]
+impl<K> QueueState<K> {
+    /// Returns the number of keys for which memory is allocated: in the entries, and in the table.
+    pub(super) fn capacity(&self) -> (usize, usize) {
+        (self.entries.capacity(), self.table.capacity())
+    }
+}

@@ -412,7 +412,7 @@ mod tests {
 
     const COUNT: usize = 100;
 
-    fn map(name: &str, metadata: Value) -> Value {
+    fn map(name: &str, metadata: &Value) -> Value {
         let mut map = json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata });
         map["metadata"]["name"] = name.into();
         map
@@ -445,7 +445,7 @@ mod tests {
             let mut metadata = metadata.clone();
             metadata["namespace"] = namespace.into();
             metadata["finalizers"] = Value::Null;
-            server.apply(map(&name(number), metadata)).unwrap();
+            server.apply(map(&name(number), &metadata)).unwrap();
         }
     }
 
@@ -454,7 +454,7 @@ mod tests {
         let server = server();
         let finalizers = json!(["example.com/a"]);
         let maps = Resource::config_maps();
-        server.apply(map("owner", json!({}))).unwrap();
+        server.apply(map("owner", &json!({}))).unwrap();
         let owner = server.get(&maps, "default", "owner").unwrap();
         let owners = json!([{
             "kind": "ConfigMap", "apiVersion": "v1", "name": "owner",
@@ -462,7 +462,7 @@ mod tests {
         }]);
         let metadata = json!({ "ownerReferences": owners, "finalizers": finalizers });
         for number in 0..COUNT {
-            server.apply(map(&name(number), metadata.clone())).unwrap();
+            server.apply(map(&name(number), &metadata)).unwrap();
         }
         delete(&server, "/api/v1/namespaces/default/configmaps/owner");
         let dependent = server.get(&maps, "default", &name(COUNT - 1)).unwrap();
@@ -482,7 +482,7 @@ mod tests {
         server.apply(namespace).unwrap();
         let metadata = json!({ "namespace": "shop", "finalizers": ["example.com/a"] });
         for number in 0..COUNT {
-            server.apply(map(&name(number), metadata.clone())).unwrap();
+            server.apply(map(&name(number), &metadata)).unwrap();
         }
         delete(&server, "/api/v1/namespaces/shop");
         release(&server, "shop", &metadata);

@@ -156,7 +156,7 @@ impl Managers {
             match oldest.filter(|_| left > MOST) {
                 Some(oldest) => {
                     left -= 1;
-                    oldest.manager.name = ANCIENT.to_owned();
+                    ANCIENT.clone_into(&mut oldest.manager.name);
                     oldest.manager.subresource.clear();
                     oldest.fields.add(&entry.fields);
                     oldest.time = entry.time;

@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn merged_list_has_the_order_of_structured_merge_diff() {
         let set = json!({ "x-kubernetes-list-type": "set" });
-        let list = |text: &str| Value::from_iter(text.chars().map(String::from));
+        let list = |text: &str| text.chars().map(String::from).collect::<Value>();
         // The expected lists are those of the library, version 6.4.2.
         for (live, applied, expected) in [
             ("abc", "xcyaz", "bxcyaz"),

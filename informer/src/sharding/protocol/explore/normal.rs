@@ -263,7 +263,7 @@ impl Search<'_> {
             shard.attempts.flight.iter_mut().for_each(|flight| flight.sent = NOW);
             if let ShardState::Draining { since, .. } = &mut shard.state {
                 // Once the timeout has passed, its age has no effect.
-                *since = (*since).max(NOW.monotonic - self.drain_timeout());
+                *since = (*since).max(NOW.monotonic.saturating_sub(self.drain_timeout()));
             }
         }
     }

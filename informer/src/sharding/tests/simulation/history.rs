@@ -56,6 +56,11 @@ pub enum Fact {
         object: Object,
         version: u64,
     },
+    /// An object was deleted. The stores of these machines had it.
+    Deleted {
+        object: Object,
+        stored_by: Vec<usize>,
+    },
     /// The server has applied a write of a member's Lease by that member, sent at this time.
     Renewed {
         machine: usize,

@@ -15,6 +15,7 @@ use tokio::time::sleep;
 use super::history::{Fact, History, InProgress, Object, Tenure, Work};
 use super::machine::LocalClock;
 use crate::runtime::controller::Action;
+use crate::runtime::reflector::Store;
 use crate::runtime::{Controller, watcher};
 use crate::sharding::{Permit, RunError, ShardGroup, is_lost};
 use crate::{KubeListerWatcher, SharedInformer};
@@ -22,6 +23,7 @@ use crate::{KubeListerWatcher, SharedInformer};
 /// A running replica. Its tasks end with the runtime.
 pub struct Replica {
     pub group: ShardGroup,
+    store: Store<ConfigMap>,
     stop: Option<oneshot::Sender<()>>,
     run: JoinHandle<Result<(), RunError>>,
     /// The controller, and its informer in split mode.
@@ -47,12 +49,18 @@ impl Replica {
         } else {
             Controller::new(Api::<ConfigMap>::all(client), watcher::Config::default())
         };
+        let store = controller.store();
         let controller = controller
             .sharded(&group)
             .run(reconcile, |_, error, _| policy(error), Arc::new(program))
             .for_each(|_| async {});
         tasks.push(tokio::spawn(controller));
-        Self { group, stop: Some(stop), run, tasks }
+        Self { group, store, stop: Some(stop), run, tasks }
+    }
+
+    /// Returns whether the store has this object.
+    pub fn has(&self, object: &Object) -> bool {
+        self.store.state().iter().any(|map| self::object(map) == *object)
     }
 
     /// Asks the replica to stop.

@@ -224,8 +224,18 @@ impl World {
         let name = format!("cart-{number}");
         let server = self.network.server();
         if self.random.u8(..6) == 0 {
+            let current = server.get(&Resource::config_maps(), namespace, &name);
             if let Ok(version) = server.delete(&Resource::config_maps(), namespace, &name) {
                 self.history.note(self.now, format!("{version}: {namespace}/{name} is deleted"));
+                let current = current.map(serde_json::from_value).expect("it was deleted");
+                let object = object(&current.expect("a config map"));
+                let mut stored_by = Vec::new();
+                for (number, machine) in self.machines.iter_mut().enumerate() {
+                    if machine.replica().is_some_and(|replica| replica.has(&object)) {
+                        stored_by.push(number);
+                    }
+                }
+                self.history.record(self.now, Fact::Deleted { object, stored_by });
             }
             return;
         }
@@ -276,11 +286,15 @@ impl World {
     /// `most`, and when no work is in progress any more, it is a violation if one of these is not
     /// so.
     ///
+    /// If something else is sent after `most`, it must not recur within twice `idle`: an informer
+    /// whose watch was cut silently may recover late.
+    ///
     /// Every eighth seed accepts no rest before `most`. The first rest that is found could always
     /// lie between two requests, or two moves of a shard, that recur every half minute.
     pub fn rest(&mut self, most: Duration, idle: Duration) {
         let latest = self.now + most;
         let has_early_rest = !self.seed.is_multiple_of(8);
+        let mut window = idle;
         loop {
             let from = self.now;
             let is_last = self.must_rest(latest);
@@ -294,10 +308,14 @@ impl World {
                 }
                 // A former member may be fenced later, so a rest goes on until everything must be
                 // at rest.
-                if time >= idle && (self.must_rest(latest) || self.former_member().is_none()) {
-                    let excesses = self.excesses(time).into_iter();
+                if time >= window && (self.must_rest(latest) || self.former_member().is_none()) {
+                    let excesses = self.excesses(time);
+                    if !excesses.is_empty() && window == idle {
+                        window = 2 * idle;
+                        break;
+                    }
                     let others = self.imbalance().into_iter().chain(self.former_member());
-                    for violation in excesses.chain(others) {
+                    for violation in excesses.into_iter().chain(others) {
                         self.history.violation(self.now, violation);
                     }
                     return;

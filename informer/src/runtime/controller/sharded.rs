@@ -49,7 +49,7 @@ where
     /// poll the stream while the group runs: the replica does not join the group while one of its
     /// controllers is not polled. If the stream ends, or a panic of the reconciler outside of its
     /// future ends the task that polls it, the member keeps its shards, and nothing reconciles
-    /// their objects: then end the process, or the [`run`](ShardGroup::run) of the group.
+    /// their objects: then end the process, or the [run](ShardGroup::run_until) of the group.
     ///
     /// [`on_deleted`](Self::on_deleted) is not called for an object that is deleted while no
     /// member owns its shard, and may be called by both members or by none if the object is

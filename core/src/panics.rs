@@ -66,6 +66,7 @@ impl FirstPanic {
 
     /// Makes a call that may hold locks, for example one that runs user code deep inside. Returns
     /// `None` if it panicked.
+    #[inline]
     pub(crate) fn catch<R>(&mut self, call: impl FnOnce() -> R) -> Option<R> {
         catch_unwind(AssertUnwindSafe(call)).map_err(|panic| self.keep(panic)).ok()
     }

@@ -69,6 +69,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::BeginPassesNoLock
         | Mutant::SkipIgnoresTheHandler
         | Mutant::NoteReadBeforeTheWord
+        | Mutant::NoteIgnoresTheWriter
         | Mutant::KnownReadBeforeTheWord
         | Mutant::RunWakesOne
         | Mutant::RunPublishedLate => &["relist"],

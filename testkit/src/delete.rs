@@ -167,7 +167,7 @@ fn mark(draft: &mut Draft, grace: i64) {
     if let Some(generation) =
         draft.metadata.get("generation").and_then(Value::as_i64).filter(|_| !draft.is_deleting())
     {
-        draft.metadata.insert("generation".to_owned(), (generation + 1).into());
+        draft.metadata.insert("generation".to_owned(), generation.saturating_add(1).into());
     }
     let end = if grace == 0 { now() } else { crate::change::format(end_of(grace)) };
     draft.metadata.insert("deletionTimestamp".to_owned(), end.into());

@@ -20,6 +20,9 @@ const BATCH: usize = 1024;
 /// `BATCH`, because no other consumer can pop these keys any more.
 const BURST: usize = 64;
 
+/// The smallest backlog of a relist for which a second consumer is started.
+const WORTH_THREADS: usize = 32_768;
+
 /// The name of the index of [`DeltaFifoEngine::with_nodes`].
 const NODE_INDEX: &str = "node";
 
@@ -111,7 +114,8 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> ListEngine<T> for DeltaFifoEn
     }
 
     fn drain(&self) -> Counts {
-        drain_on(self.threads, || {
+        let threads = if self.fifo.pending_deltas() < WORTH_THREADS { 1 } else { self.threads };
+        drain_on(threads, || {
             let mut counts = Counts::default();
             while let Some(mut batch) = self.fifo.try_pop_batch(BATCH) {
                 while let Some(item) = batch.next() {

@@ -23,6 +23,11 @@ impl<T> Shard<T> {
         Self { slots: Buckets::new(), by_namespace: None }
     }
 
+    /// Returns the number of slots.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
     /// Returns the place of the slot of `key`, or `None` if there is no slot.
     #[inline]
     pub(crate) fn place_of(&self, hash: u64, key: &[u8]) -> Option<Place> {

@@ -13,7 +13,7 @@
 //!    under the exclusive lock. One thread handles all objects of a key, in list order.
 //! 3. **Publish.** The slots that have become pending join the queue in list order, as runs.
 //!
-//! A page of a few hundred objects takes the same steps on one thread.
+//! A page that is too small for several threads takes the same steps on one thread.
 
 use std::panic::resume_unwind;
 use std::thread;
@@ -39,8 +39,10 @@ use crate::{DeltaType, Meta};
 const PIECE: usize = if cfg!(miri) { 32 } else { 16_384 };
 /// The number of bytes that a piece reserves for each key.
 const USUAL_KEY: usize = 40;
-/// The smallest number of objects for which a page is joined by more than one thread.
-const WORTH_THREADS: usize = PIECE / 2;
+/// The smallest number of objects for which a page is joined, or a table swept, by more than one
+/// thread: a piece for each of two threads. With fewer, starting a thread for each step takes
+/// longer than it saves.
+const WORTH_THREADS: usize = 2 * PIECE;
 /// The distance, in objects, at which the join prefetches an object's memory before its use.
 const OBJECT_AHEAD: usize = 16;
 /// The distance, in objects, at which the join prefetches an object's name and, if versions are
@@ -223,8 +225,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Returns the number of threads on which a page is joined, and the number of objects in a
     /// stride.
     fn scale_of(&self, page: usize) -> (usize, usize) {
-        let threads = if page < WORTH_THREADS { 1 } else { self.relist_threads };
+        let threads = self.threads_for(|| page);
         (threads, PIECE * threads)
+    }
+
+    /// Returns the number of threads for a step over this many objects, which are counted only if
+    /// relists may use several threads.
+    pub(super) fn threads_for(&self, objects: impl FnOnce() -> usize) -> usize {
+        if self.relist_threads == 1 || objects() < WORTH_THREADS { 1 } else { self.relist_threads }
     }
 
     /// Runs the first step: computes keys and hashes, runs the transformer, and assigns the entries
@@ -448,6 +456,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// whose key is idle and has a known object of the listed version. The versions are compared
     /// with no lock held. An unchanged object stays in its entry until the next stride, so it is
     /// freed in list order, in which it was allocated: freeing shard by shard costs twice as much.
+    #[inline(never)] // Only queues that skip what is unchanged need it.
     fn skip_unchanged(
         &self,
         join: &Join<'_>,
@@ -475,7 +484,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                     self.check_listed(slot, entry.version(arena))
                 });
             // Either all objects of a kind have room for a noted version, or many have not.
-            is_noted &= !matches!(check, ListedCheck::Idle(_));
+            is_noted &= !matches!(check, ListedCheck::Idle { .. });
             checks.push(check);
         }
         mutant!(UnchangedReleasedUnderLock => checks.fill_with(|| ListedCheck::Needed));
@@ -484,7 +493,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let mut checks = OneByOne(checks);
         let meta = self.core.keys.meta();
         for check in checks.iter() {
-            if let ListedCheck::Idle(known) = check {
+            if let ListedCheck::Idle { known, .. } = check {
                 meta.version(known).inspect(|version| prefetch(version.as_ptr()));
             }
         }
@@ -498,7 +507,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             // pending.
             let is_listed_changed =
                 || changed.iter().any(|&other: &u32| entries[other as usize].hash == entry.hash);
-            if !self.is_unchanged(check, || entry.version(arena)) || is_listed_changed() {
+            let version = || entry.version(arena);
+            if !self.is_unchanged(check, entry.hash, entry.key(arena), version)
+                || is_listed_changed()
+            {
                 changed.push(number);
             }
         }

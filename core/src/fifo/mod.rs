@@ -328,8 +328,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
         self
     }
 
-    /// Sets the number of threads on which a large relist joins its pages with the table: 1 by
-    /// default, at most one per shard (256).
+    /// Sets the number of threads on which a relist joins its pages with the table: 1 by default,
+    /// at most one per shard (256). Pages of fewer than 32,768 objects are joined by one thread,
+    /// for which they are too small to be divided.
     pub fn relist_threads(mut self, threads: usize) -> Self {
         self.fifo.relist_threads = threads.clamp(1, SHARDS);
         self
@@ -338,10 +339,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
     /// Sets whether a relist skips an object that is known, idle and of an equal, non-empty
     /// version. Off by default, as in client-go. Needs a fused store.
     ///
-    /// [`Popped::apply`] then records the object's version next to its key, so that a relist or a
-    /// probe need not read the known object. This is done for versions that are numbers of up to 16
-    /// digits, as Kubernetes has them, and for keys of at most 32 bytes or of more than 39. For all
-    /// others, the version is read from the known object.
+    /// [`Popped::apply`] then records the version of a listed object next to its key, so that the
+    /// next relist or probe need not read the known object. An event costs nothing: the first
+    /// relist or probe after it reads the version from the known object, and records it. Only
+    /// versions that are numbers of up to 16 digits, as Kubernetes has them, are recorded, and only
+    /// for keys of at most 32 bytes or of more than 39. For all others, each relist reads the known
+    /// object.
     pub fn skip_unchanged(mut self, skip: bool) -> Self {
         self.fifo.skip_unchanged = skip;
         self

@@ -451,7 +451,8 @@ struct Applying<'a, T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> {
 
 impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> {
     /// Applies the next delta, and calls the handler if `notify` is set.
-    #[inline]
+    #[allow(clippy::inline_always)] // Otherwise its second caller would keep it out of line.
+    #[inline(always)]
     fn next(&mut self, notify: bool) {
         assert_none_held();
         let Some(Delta { kind, object }) = self.rest.pop() else { return };
@@ -470,7 +471,7 @@ impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> 
                 }
                 // Last: the accessor is user code, and may panic.
                 if self.fifo.skip_unchanged {
-                    self.fifo.note_version(self.running);
+                    self.fifo.note_listed_version(kind, self.running);
                 }
             }
             last => {

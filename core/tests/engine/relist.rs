@@ -504,9 +504,8 @@ fn commit_deletes_a_key_once_despite_a_late_store() {
 #[test]
 fn relist_starts_at_most_one_thread_per_shard() {
     let rig = Rig::with(Mode::Fused, |builder| builder.relist_threads(usize::MAX));
-    let objects = if cfg!(miri) { 80 } else { 20_000 };
-    rig.fifo.replace((0..objects).map(|n| obj(&format!("k{n}"), n)).collect(), "1").unwrap();
-    assert_eq!(rig.drain().len() as u64, objects);
+    rig.fifo.replace((0..LARGE as u64).map(|n| obj(&format!("k{n}"), n)).collect(), "1").unwrap();
+    assert_eq!(rig.drain().len(), LARGE);
 }
 
 /// Commits a first relist that deletes a key whose handler runs. The handler deletes the key

@@ -947,31 +947,29 @@ fn sweep_with_a_panicking_predicate_deletes_nothing_and_leaves_no_key_stuck() {
     .split(' ')
     .collect();
     for removes in [false, true] {
-        for relist_threads in [1, 4] {
-            let store = Indexer::builder(KeyFunc::meta_namespace(Names)).build().unwrap();
-            let fifo = DeltaFifo::over(store).relist_threads(relist_threads).build();
-            let panics = Arc::new(AtomicBool::new(false));
-            let green = fifo.add_scope(fragile_green(&panics)).unwrap();
-            let objects: Vec<_> = names.iter().map(|name| object("green", name, 1)).collect();
-            list(&fifo, &green, &objects, "1");
-            drain(&fifo);
-            panics.store(true, Ordering::Relaxed);
-            let swept = catch_unwind(AssertUnwindSafe(|| {
-                if removes {
-                    fifo.remove_scope(&green).map(drop)
-                } else {
-                    fifo.begin_replace_in(&green).commit("2").map(drop)
-                }
-            }));
-            swept.unwrap_err();
-            panics.store(false, Ordering::Relaxed);
-            assert_eq!(fifo.pending_deltas(), 0, "nothing is counted that is not queued");
-            for object in &objects {
-                fifo.delete(Arc::clone(object)).unwrap();
+        let store = Indexer::builder(KeyFunc::meta_namespace(Names)).build().unwrap();
+        let fifo = DeltaFifo::over(store).build();
+        let panics = Arc::new(AtomicBool::new(false));
+        let green = fifo.add_scope(fragile_green(&panics)).unwrap();
+        let objects: Vec<_> = names.iter().map(|name| object("green", name, 1)).collect();
+        list(&fifo, &green, &objects, "1");
+        drain(&fifo);
+        panics.store(true, Ordering::Relaxed);
+        let swept = catch_unwind(AssertUnwindSafe(|| {
+            if removes {
+                fifo.remove_scope(&green).map(drop)
+            } else {
+                fifo.begin_replace_in(&green).commit("2").map(drop)
             }
-            drain(&fifo);
-            assert_eq!(stored(&fifo), [""; 0], "every key can still be queued");
+        }));
+        swept.unwrap_err();
+        panics.store(false, Ordering::Relaxed);
+        assert_eq!(fifo.pending_deltas(), 0, "nothing is counted that is not queued");
+        for object in &objects {
+            fifo.delete(Arc::clone(object)).unwrap();
         }
+        drain(&fifo);
+        assert_eq!(stored(&fifo), [""; 0], "every key can still be queued");
     }
 }
 

@@ -127,6 +127,17 @@ pub const MODELS: &[Model] = &[
         body: noted_while_it_changes,
     },
     Model {
+        name: "relist::noted_by_a_list_while_it_changes",
+        bound: Some(3), // 10 s
+        at_least: 34_000,
+        outcomes: &[
+            "[~a2 =a1], stored: a1",
+            "[~a2] [=a1 =a1], stored: a1",
+            "[~a2] [=a1], stored: a1",
+        ],
+        body: noted_by_a_list_while_it_changes,
+    },
+    Model {
         name: "relist::unchanged_while_it_changes",
         bound: Some(6), // 8.5 s
         at_least: 29_100,
@@ -283,9 +294,25 @@ fn unchanged_while_it_changes() -> String {
 /// recorded the known version in the object's slot.
 fn noted_while_it_changes() -> String {
     let fifo = Arc::new(fused_with(&[]).skip_unchanged(true).build());
-    fifo.add(Object::new("a", 1)).unwrap();
+    fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
     pop_one(&fifo, &Log::default(), true);
     listed_while_it_changes(&fifo)
+}
+
+/// Lists an object at its known version, which the list notes in the slot, while a handler updates
+/// the object. The next list is at the known version, too, and sets the object back.
+fn noted_by_a_list_while_it_changes() -> String {
+    let (fifo, log) =
+        (Arc::new(fused_with(&[Object::new("a", 1)]).skip_unchanged(true).build()), Log::default());
+    let list = |fifo: &Fifo| {
+        fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
+    };
+    let relister = spawn_with(&fifo, list);
+    fifo.update(Object::new("a", 2)).unwrap();
+    pop_one(&fifo, &log, true);
+    relister.join().unwrap();
+    list(&fifo);
+    rest(&fifo, &log)
 }
 
 /// Lists an object after an update of it was offered. The listed object comes after the update,

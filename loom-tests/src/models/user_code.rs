@@ -38,14 +38,14 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "user_code::unchanged_object_is_the_last",
         bound: Some(2), // 16 s
-        at_least: 11_000,
+        at_least: 10_700,
         outcomes: &["stored: 1", "stored: 2"],
         body: unchanged_object_is_the_last,
     },
     Model {
         name: "user_code::probed_object_is_the_last",
         bound: Some(2), // 3 s
-        at_least: 6200,
+        at_least: 5300,
         outcomes: &["stored: 2"],
         body: probed_object_is_the_last,
     },

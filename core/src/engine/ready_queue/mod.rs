@@ -220,6 +220,7 @@ impl<T> ReadyQueue<T> {
 
     /// Pops the next slot. Not for queues that track applied versions, where the caller needs a
     /// hold.
+    #[inline]
     pub(crate) fn try_pop(&self) -> Option<Ticket<T>> {
         mutant!(RunPublishedLate => return self.try_pop_and_publish());
         self.pop_next(&mut self.head.lock())

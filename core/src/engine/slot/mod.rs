@@ -184,9 +184,14 @@ impl<T> Slot<T> {
         self.name.version() != 0
     }
 
+    /// Returns whether the slot can record a version.
+    pub(crate) fn has_room(&self) -> bool {
+        self.name.has_room()
+    }
+
     /// Returns whether `number` is the recorded version of the known object; false if `number` is
-    /// 0. The caller must have seen the slot idle. If this returns false, the caller must read the
-    /// version in the object itself.
+    /// 0. The caller must have seen the slot idle. If this returns false and no
+    /// version is recorded, the caller must read the version in the object itself.
     pub(crate) fn is_noted(&self, number: u64) -> bool {
         number != 0 && self.name.version() == number
     }

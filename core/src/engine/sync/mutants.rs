@@ -85,6 +85,7 @@ mutants! {
     PassWakesNoConsumer: "a live push that passes a backlog wakes no consumer",
     SettledBacklogWakesNoConsumer: "settle queues a slot on the backlog and wakes no consumer",
     NoteReadBeforeTheWord: "a recorded version is read before the slot is seen idle",
+    NoteIgnoresTheWriter: "a relist records the version of an object that was replaced since it was compared",
     NoteOutlivesTheObject: "the version of a deleted object stays recorded",
     SkipIgnoresTheHandler: "an object counts as unchanged while a handler changes it",
     RunPublishedLate: "a slot of a run is popped before the run is visible to other consumers",

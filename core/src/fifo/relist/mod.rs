@@ -344,9 +344,10 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
                 let check = shard
                     .find(hash, key.as_bytes())
                     .map_or(ListedCheck::Needed, |slot| fifo.check_listed(slot, version));
-                mutant!(ProbeReleasesUnderLock => return fifo.is_unchanged(check, || version));
+                let key = key.as_bytes();
+                mutant!(ProbeReleasesUnderLock => return fifo.is_unchanged(check, hash, key, || version));
                 drop(shard);
-                fifo.is_unchanged(check, || version)
+                fifo.is_unchanged(check, hash, key, || version)
             };
             needed.push(fifo.notify_unchanged || self.choices.ignores_versions || !is_unchanged());
         }

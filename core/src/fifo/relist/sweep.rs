@@ -33,11 +33,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.sweep_slots(span) + self.sweep_elsewhere(span)
     }
 
-    /// Queues a deletion for each key whose slot has an older stamp, on as many threads as a
-    /// relist may use. Returns the number of deletions.
+    /// Queues a deletion for each key whose slot has an older stamp, on as many threads as a page
+    /// with all slots would be joined on. Returns the number of deletions.
     fn sweep_slots(&self, span: &RelistSpan) -> usize {
         let shards = self.core.table.shards();
-        let each = shards.len().div_ceil(self.relist_threads);
+        let slots = || shards.iter().map(|shard| shard.read().len()).sum();
+        let each = shards.len().div_ceil(self.threads_for(slots));
         // Predicates run before the first push: a panic between a push and the queueing of its slot
         // would lose the slot.
         let mut accepted = span.predicate_scope().map(|within| {

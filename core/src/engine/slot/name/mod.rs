@@ -79,6 +79,11 @@ impl Name {
         }
     }
 
+    /// Returns whether the key leaves room for a version.
+    pub(super) fn has_room(&self) -> bool {
+        has_room(self.tail()[7])
+    }
+
     /// Returns the number of the known object's version, or 0 if none is recorded.
     pub(super) fn version(&self) -> u64 {
         let mut tail = self.tail();

@@ -17,6 +17,10 @@ impl Name {
         &self.key
     }
 
+    pub(super) fn has_room(&self) -> bool {
+        true
+    }
+
     /// Returns the noted version. Relaxed, as in the shipped type: the slot's word orders it.
     pub(super) fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)

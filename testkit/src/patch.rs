@@ -48,7 +48,9 @@ impl Patch {
             Self::Merge(patch) => json_patch::merge(object, patch),
             Self::Strategic(patch) => strategic(object, patch, &Place::root(resource)),
             Self::Operations(patch) => {
+                let mut moved = 0;
                 for operation in patch {
+                    check_size(operation, object, &mut moved)?;
                     if !tests_nothing(operation, object) {
                         json_patch::patch(object, std::slice::from_ref(operation)).map_err(
                             |error| status::invalid(resource, name, "patch", &error.to_string()),
@@ -67,6 +69,48 @@ impl Patch {
 /// first finalizer depend on it.
 fn tests_nothing(operation: &PatchOperation, object: &Value) -> bool {
     matches!(operation, PatchOperation::Test(test) if test.value.is_null() && object.pointer(test.path.as_str()).is_none())
+}
+
+/// The largest number of bytes that the operations of a JSON patch copy or move, as in the real
+/// server. Without a limit, copies of copies take all memory.
+const MOST_MOVED: usize = 3 << 20;
+/// The largest number of levels in a JSON patch and its results, as in a body: functions that
+/// recurse into a value need stack for each.
+const MOST_LEVELS: usize = 128;
+
+/// Refuses an operation of a JSON patch after which the object would be too deep, or with which the
+/// patch would have copied or moved too much. `moved` is the number of bytes so far.
+fn check_size(operation: &PatchOperation, object: &Value, moved: &mut usize) -> Refused<()> {
+    let (path, value) = match operation {
+        PatchOperation::Add(add) => (&add.path, Some(&add.value)),
+        PatchOperation::Replace(replace) => (&replace.path, Some(&replace.value)),
+        PatchOperation::Copy(copy) => (&copy.path, object.pointer(copy.from.as_str())),
+        PatchOperation::Move(it) => (&it.path, object.pointer(it.from.as_str())),
+        PatchOperation::Remove(_) | PatchOperation::Test(_) => return Ok(()),
+    };
+    // A path that does not exist is refused later.
+    let Some(value) = value else { return Ok(()) };
+    if path.as_str().matches('/').count() + levels(value) > MOST_LEVELS {
+        let message = format!("the patch makes the object deeper than {MOST_LEVELS} levels");
+        return Err(Box::new(status::bad_request(&message)));
+    }
+    if matches!(operation, PatchOperation::Copy(_) | PatchOperation::Move(_)) {
+        *moved += value.to_string().len();
+        if *moved > MOST_MOVED {
+            return Err(Box::new(status::patch_too_large(MOST_MOVED)));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the number of levels of a value, at least 1.
+fn levels(value: &Value) -> usize {
+    let inner = match value {
+        Value::Array(items) => items.iter().map(levels).max(),
+        Value::Object(map) => map.values().map(levels).max(),
+        _ => None,
+    };
+    1 + inner.unwrap_or_default()
 }
 
 /// The instruction of a map in a strategic merge patch: `replace` or `delete`.

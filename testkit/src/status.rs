@@ -205,6 +205,14 @@ pub(crate) fn body_too_large(limit: usize) -> Status {
     failure(413, reason::REQUEST_ENTITY_TOO_LARGE, &message)
 }
 
+/// Returns 413 for a JSON patch that copies or moves too much.
+pub(crate) fn patch_too_large(limit: usize) -> Status {
+    let message = format!(
+        "the operations of the patch copy or move more than {limit} bytes: divide the patch"
+    );
+    failure(413, reason::REQUEST_ENTITY_TOO_LARGE, &message)
+}
+
 pub(crate) fn bad_request(message: &str) -> Status {
     failure(400, reason::BAD_REQUEST, message)
 }

@@ -155,3 +155,24 @@ async fn patch_that_results_in_no_object_is_refused() {
     }
     assert_eq!(server.version(), 2);
 }
+
+#[tokio::test]
+async fn json_patch_that_grows_without_end_is_refused() {
+    let server = server_with(1);
+    let add = |value| json!({ "op": "add", "path": "/metadata/annotations", "value": value });
+    let copy = |from: &str, path: &str| json!({ "op": "copy", "from": from, "path": path });
+    // Each copy doubles the list, or the depth.
+    let doubled = copy("/metadata/annotations", "/metadata/annotations/-");
+    let mut deep = vec![add(json!({ "a": { "a": {} } }))];
+    let path = |levels| format!("/metadata/annotations{}", "/a".repeat(levels));
+    deep.extend((1..20).map(|number| copy("/metadata/annotations", &path(1 << number))));
+    let wide = [vec![add(json!(["a long text"]))], vec![doubled; 40]].concat();
+    for (patch, code) in [(deep, StatusCode::BAD_REQUEST), (wide, StatusCode::PAYLOAD_TOO_LARGE)] {
+        let request = http::Request::patch("/api/v1/namespaces/default/pods/a")
+            .header("content-type", "application/json-patch+json");
+        let body = json!(patch).to_string().into_bytes();
+        let opened = send(&server, request.body(body).unwrap()).await.unwrap();
+        assert_eq!(opened.code, code);
+    }
+    assert_eq!(server.version(), 2);
+}

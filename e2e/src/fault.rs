@@ -22,12 +22,20 @@ pub enum Fault {
 }
 
 impl Fault {
+    fn of_status(status: &Status) -> Self {
+        match status.code {
+            410 => Self::Expired,
+            _ if is_too_large(status) => Self::TooLarge,
+            code => Self::Status(code),
+        }
+    }
+
     /// Returns the kind of an error of a list or a watch.
     pub fn of_request(error: &RequestError) -> Self {
         match error {
-            RequestError::Status { status, .. } if status.code == 410 => Self::Expired,
-            RequestError::Status { status, .. } if is_too_large(status) => Self::TooLarge,
-            RequestError::Status { status, .. } => Self::Status(status.code),
+            RequestError::Status { status, .. } | RequestError::ErrorEvent { status, .. } => {
+                Self::of_status(status)
+            }
             RequestError::Unreachable(_) | RequestError::Broken(_) => Self::Cut,
             RequestError::VeryShort => Self::Short,
             _ => Self::Other,

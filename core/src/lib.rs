@@ -85,6 +85,8 @@ pub use engine::sync::locks;
 #[doc(hidden)]
 pub use engine::sync::mutants;
 #[doc(hidden)]
+pub use engine::sync::thread_number;
+#[doc(hidden)]
 pub use engine::tenure;
 #[doc(hidden)]
 pub use store::{WalkPosition, WalkStep};

@@ -6,12 +6,11 @@
 
 use std::collections::BTreeSet;
 use std::mem;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use deltafifo::Admission;
 use deltafifo::locks::{Mutex, RwLock};
+use deltafifo::{Admission, thread_number};
 use kube::Client;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -262,12 +261,7 @@ impl ShardGate {
 
 /// Returns the stripe that the work of the current thread enters.
 pub(super) fn stripe_of_thread() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    // Relaxed: only that the numbers differ matters.
-    thread_local!(static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES);
-    // It fails if a platform has destroyed the number, and a destructor of another thread-local
-    // takes a permit.
-    NUMBER.try_with(|number| *number).unwrap_or(0)
+    thread_number() % STRIPES
 }
 
 #[cfg(test)]

@@ -190,8 +190,8 @@ impl<T> Slot<T> {
     }
 
     /// Returns whether `number` is the recorded version of the known object; false if `number` is
-    /// 0. The caller must have seen the slot idle. If this returns false and no
-    /// version is recorded, the caller must read the version in the object itself.
+    /// 0. The caller must have seen the slot idle. If this returns false and no version is
+    /// recorded, the caller must read the version in the object itself.
     pub(crate) fn is_noted(&self, number: u64) -> bool {
         number != 0 && self.name.version() == number
     }

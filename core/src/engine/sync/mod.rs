@@ -46,7 +46,8 @@ mod imp {
 
     /// Returns a small number that is constant for a thread, for choosing shards that other
     /// threads do not use.
-    pub(crate) fn thread_number() -> usize {
+    #[must_use]
+    pub fn thread_number() -> usize {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         // Relaxed: only that the numbers differ matters.
         thread_local!(static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed));
@@ -118,11 +119,12 @@ mod imp {
     pub(crate) const INDEX_SHARDS: usize = 2;
     pub(crate) const INDEX_SPREAD: usize = 2;
 
-    pub(crate) use super::standins::thread_number;
+    pub use super::standins::thread_number;
 
     pub(crate) fn spin(_tries: &mut u32) {
         model::thread::yield_now();
     }
 }
 
+pub use imp::thread_number;
 pub(crate) use imp::*;

@@ -324,15 +324,18 @@ impl Drop for EventListener {
 /// Returns the number of this thread in its model, so that threads put index entries into
 /// different shards.
 #[cfg(deltafifo_loom)]
-pub(crate) fn thread_number() -> usize {
+#[must_use]
+pub fn thread_number() -> usize {
     let name = format!("{:?}", super::imp::model::thread::current().id());
     name.bytes()
         .filter(u8::is_ascii_digit)
         .fold(0, |number, digit| number * 10 + usize::from(digit - b'0'))
 }
 
+/// Returns 0: all threads put index entries into the same shards.
 #[cfg(deltafifo_shuttle)]
-pub(crate) fn thread_number() -> usize {
+#[must_use]
+pub fn thread_number() -> usize {
     0
 }
 

@@ -126,6 +126,9 @@ pub(crate) fn create(
         let refusal = status::namespace_terminating(&resource, &key.name, &key.namespace);
         return Err(Box::new(refusal));
     }
+    if resource.is_definition() {
+        definitions::check(&resource, &draft)?;
+    }
     draft.stamp(store.version + 1, &now());
     if author.is_client() {
         draft.drop_empty();
@@ -195,6 +198,9 @@ pub(crate) fn settle(
     author: &Author<'_>,
 ) -> Refused<Arc<Object>> {
     let resource = Arc::clone(&store.collections[place].resource);
+    if resource.is_definition() {
+        definitions::check(&resource, &draft)?;
+    }
     let before = Arc::clone(&current.object);
     for field in KEPT {
         match before.draft.metadata.get(field) {
@@ -260,7 +266,8 @@ fn set_generation(resource: &Resource, before: &Draft, draft: &mut Draft, author
         || draft.rest.keys().any(|field| !ignores(field) && !before.rest.contains_key(field))
         || (resource.has(Trait::Annotations)
             && before.metadata.get("annotations") != draft.metadata.get("annotations"));
-    match known.and_then(Value::as_i64).unwrap_or_default() + i64::from(has_changed) {
+    let known = known.and_then(Value::as_i64).unwrap_or_default();
+    match known.saturating_add(i64::from(has_changed)) {
         0 => draft.metadata.remove("generation"),
         generation => draft.metadata.insert("generation".to_owned(), generation.into()),
     };

@@ -6,7 +6,7 @@
 //! their order depends on nothing but the order of writes. Each of their steps is a write of its
 //! own, with a version and a change that watches get.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -15,6 +15,7 @@ use crate::Resource;
 use crate::change;
 use crate::delete::{self, Deletion, FOREGROUND, ORPHAN, Propagation, spec_finalizers};
 use crate::object::{Draft, Fields, Key, Object, is_own_uid, text};
+use crate::steps::step;
 use crate::store::{Change, Store};
 
 const OWNERS: &str = "ownerReferences";
@@ -304,9 +305,12 @@ fn examine(store: &mut Store, place: usize, object: &Object) {
     let has = |one: Owner| states.iter().any(|(_, state)| *state == one);
     if has(Owner::Exists) {
         if has(Owner::Gone) || has(Owner::Waits) {
+            let exists =
+                |(uid, state): &(String, Owner)| (*state == Owner::Exists).then(|| uid.clone());
+            let existing: HashSet<String> = states.iter().filter_map(exists).collect();
             keep_owners(store, place, &object.key, |reference| {
-                let uid = text(reference, "uid");
-                states.iter().any(|(known, state)| known == uid && *state == Owner::Exists)
+                step();
+                existing.contains(text(reference, "uid"))
             });
         }
         return;
@@ -408,6 +412,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::request::Request;
+    use crate::steps::steps_of;
     use crate::{ApiServer, Resource, answer};
 
     const COUNT: usize = 100;
@@ -470,6 +475,26 @@ mod tests {
         release(&server, "default", &metadata);
         assert!(server.get(&maps, "default", "owner").is_none());
         assert!(examined(&server) <= 5 * COUNT, "{}", examined(&server));
+    }
+
+    #[test]
+    fn references_to_owners_are_compared_a_few_times_each() {
+        let server = server();
+        let maps = Resource::config_maps();
+        server.apply(map("owner", &json!({}))).unwrap();
+        let owner = server.get(&maps, "default", "owner").unwrap();
+        let reference = |uid: &Value| json!({ "kind": "ConfigMap", "apiVersion": "v1", "name": "owner", "uid": uid });
+        // The server has not given these uids, so their owners count as existing.
+        let mut owners: Vec<Value> =
+            (0..COUNT).map(|number| reference(&name(number).into())).collect();
+        owners.push(reference(&owner["metadata"]["uid"]));
+        server.apply(map("dependent", &json!({ "ownerReferences": owners }))).unwrap();
+        let steps = steps_of(|| {
+            server.delete(&maps, "default", "owner").unwrap();
+        });
+        assert!(steps <= 5 * COUNT, "{steps}");
+        let left = server.get(&maps, "default", "dependent").unwrap();
+        assert_eq!(left["metadata"]["ownerReferences"].as_array().map(Vec::len), Some(COUNT));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The answers about the server itself: its version, groups, versions and resources.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use http::{Method, Response, StatusCode};
@@ -63,38 +64,40 @@ fn version() -> Value {
 }
 
 fn groups(resources: &[Arc<Resource>]) -> Value {
-    let mut names: Vec<&str> = Vec::new();
-    for resource in resources {
+    let mut groups: Vec<(&str, Vec<&Resource>)> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for resource in resources.iter().filter(|resource| !resource.api.group.is_empty()) {
         let group = resource.api.group.as_str();
-        if !group.is_empty() && !names.contains(&group) {
-            names.push(group);
-        }
+        let place = *places.entry(group).or_insert_with(|| {
+            groups.push((group, Vec::new()));
+            groups.len() - 1
+        });
+        groups[place].1.push(resource);
     }
-    let groups: Vec<Value> = names.iter().map(|group| group_json(group, resources)).collect();
+    let groups: Vec<Value> = groups.iter().map(|(group, own)| group_json(group, own)).collect();
     json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
 }
 
 fn one_group(group: &str, resources: &[Arc<Resource>]) -> Option<Value> {
-    let is_it = |resource: &Arc<Resource>| resource.api.group == group;
-    (!group.is_empty() && resources.iter().any(is_it)).then(|| {
-        let mut json = group_json(group, resources);
+    let own = resources.iter().filter(|resource| resource.api.group == group);
+    let own: Vec<&Resource> = own.map(AsRef::as_ref).collect();
+    (!group.is_empty() && !own.is_empty()).then(|| {
+        let mut json = group_json(group, &own);
         json["kind"] = "APIGroup".into();
         json["apiVersion"] = "v1".into();
         json
     })
 }
 
-fn group_json(group: &str, resources: &[Arc<Resource>]) -> Value {
-    let mut versions: Vec<Value> = Vec::new();
-    for resource in resources.iter().filter(|resource| resource.api.group == group) {
-        let version = json!({
-            "groupVersion": resource.api_version(),
-            "version": resource.api.version,
-        });
-        if !versions.contains(&version) {
-            versions.push(version);
-        }
-    }
+/// Returns a group with the versions of its resources.
+fn group_json(group: &str, own: &[&Resource]) -> Value {
+    let mut known = HashSet::new();
+    let new = own.iter().filter(|resource| known.insert(resource.api.version.as_str()));
+    let versions: Vec<Value> = new
+        .map(|resource| {
+            json!({ "groupVersion": resource.api_version(), "version": resource.api.version })
+        })
+        .collect();
     json!({ "name": group, "preferredVersion": versions.first(), "versions": versions })
 }
 

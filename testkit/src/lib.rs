@@ -133,6 +133,7 @@ mod serve;
 mod server;
 mod shards;
 pub mod status;
+mod steps;
 mod store;
 mod walk;
 mod watch;

@@ -1,16 +1,22 @@
 //! The formats of patches.
 
+use std::collections::{HashMap, HashSet};
+
 use json_patch::PatchOperation;
 use serde_json::{Map, Value};
 
 use crate::Resource;
 use crate::apply::schema::{ListType, Place};
 use crate::status::{self, Refused};
+use crate::steps::step;
 
 const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
+/// The part of a refusal that says what the author of a configuration in YAML can do.
+const NO_YAML: &str = "; the test server does not read YAML: send the configuration as JSON, which \
+     this content type includes";
 
 /// The body of a `PATCH`.
 pub(crate) enum Patch {
@@ -37,9 +43,16 @@ impl Patch {
                 return Err(Box::new(status::unsupported_media_type(&accepted)));
             }
         };
-        Ok(patch.map_err(|error| {
-            status::bad_request(&format!("the patch is not valid, or not JSON: {error}"))
-        })?)
+        let patch = patch.map_err(|error| {
+            let hint = if content_type == APPLY { NO_YAML } else { "" };
+            status::bad_request(&format!("the patch is not valid, or not JSON: {error}{hint}"))
+        })?;
+        match &patch {
+            Self::Operations(all) if all.len() > MOST_OPERATIONS => {
+                Err(Box::new(status::too_many_operations(MOST_OPERATIONS, all.len())))
+            }
+            _ => Ok(patch),
+        }
     }
 
     /// Applies the patch to an object. A configuration changes nothing here.
@@ -48,9 +61,9 @@ impl Patch {
             Self::Merge(patch) => json_patch::merge(object, patch),
             Self::Strategic(patch) => strategic(object, patch, &Place::root(resource)),
             Self::Operations(patch) => {
-                let mut moved = 0;
+                let mut work = Work::default();
                 for operation in patch {
-                    check_size(operation, object, &mut moved)?;
+                    work.add(operation, object)?;
                     if !tests_nothing(operation, object) {
                         json_patch::patch(object, std::slice::from_ref(operation)).map_err(
                             |error| status::invalid(resource, name, "patch", &error.to_string()),
@@ -71,36 +84,71 @@ fn tests_nothing(operation: &PatchOperation, object: &Value) -> bool {
     matches!(operation, PatchOperation::Test(test) if test.value.is_null() && object.pointer(test.path.as_str()).is_none())
 }
 
+/// The largest number of operations of a JSON patch, as in the real server.
+const MOST_OPERATIONS: usize = 10_000;
 /// The largest number of bytes that the operations of a JSON patch copy or move, as in the real
 /// server. Without a limit, copies of copies take all memory.
 const MOST_MOVED: usize = 3 << 20;
+/// The largest number of list elements that the operations of a JSON patch shift. An insertion at
+/// the start of a list shifts all of them. Without a limit, 10,000 of them take minutes.
+const MOST_SHIFTED: usize = 1 << 24;
 /// The largest number of levels in a JSON patch and its results, as in a body: functions that
 /// recurse into a value need stack for each.
 const MOST_LEVELS: usize = 128;
 
-/// Refuses an operation of a JSON patch after which the object would be too deep, or with which the
-/// patch would have copied or moved too much. `moved` is the number of bytes so far.
-fn check_size(operation: &PatchOperation, object: &Value, moved: &mut usize) -> Refused<()> {
-    let (path, value) = match operation {
-        PatchOperation::Add(add) => (&add.path, Some(&add.value)),
-        PatchOperation::Replace(replace) => (&replace.path, Some(&replace.value)),
-        PatchOperation::Copy(copy) => (&copy.path, object.pointer(copy.from.as_str())),
-        PatchOperation::Move(it) => (&it.path, object.pointer(it.from.as_str())),
-        PatchOperation::Remove(_) | PatchOperation::Test(_) => return Ok(()),
-    };
-    // A path that does not exist is refused later.
-    let Some(value) = value else { return Ok(()) };
-    if path.as_str().matches('/').count() + levels(value) > MOST_LEVELS {
-        let message = format!("the patch makes the object deeper than {MOST_LEVELS} levels");
-        return Err(Box::new(status::bad_request(&message)));
-    }
-    if matches!(operation, PatchOperation::Copy(_) | PatchOperation::Move(_)) {
-        *moved += value.to_string().len();
-        if *moved > MOST_MOVED {
-            return Err(Box::new(status::patch_too_large(MOST_MOVED)));
+/// The work that the operations of a JSON patch have caused so far.
+#[derive(Default)]
+struct Work {
+    /// The number of bytes that were copied or moved.
+    moved: usize,
+    /// The number of list elements that were shifted.
+    shifted: usize,
+}
+
+impl Work {
+    /// Adds the work of an operation. Refuses an operation after which the object would be too
+    /// deep, or with which the patch would have caused too much work.
+    fn add(&mut self, operation: &PatchOperation, object: &Value) -> Refused<()> {
+        let (path, value, from) = match operation {
+            PatchOperation::Add(add) => (&add.path, Some(&add.value), None),
+            PatchOperation::Replace(replace) => (&replace.path, Some(&replace.value), None),
+            PatchOperation::Copy(copy) => (&copy.path, object.pointer(copy.from.as_str()), None),
+            PatchOperation::Move(it) => {
+                (&it.path, object.pointer(it.from.as_str()), Some(&it.from))
+            }
+            PatchOperation::Remove(remove) => (&remove.path, None, None),
+            PatchOperation::Test(_) => return Ok(()),
+        };
+        if !matches!(operation, PatchOperation::Replace(_)) {
+            self.shifted += shifted(object, path.as_str());
+            self.shifted += from.map_or(0, |from| shifted(object, from.as_str()));
+            if self.shifted > MOST_SHIFTED {
+                let what = format!("shift more than {MOST_SHIFTED} elements of lists");
+                return Err(Box::new(status::patch_too_large(&what)));
+            }
         }
+        // A path that does not exist is refused later.
+        let Some(value) = value else { return Ok(()) };
+        if path.as_str().matches('/').count() + levels(value) > MOST_LEVELS {
+            let message = format!("the patch makes the object deeper than {MOST_LEVELS} levels");
+            return Err(Box::new(status::bad_request(&message)));
+        }
+        if matches!(operation, PatchOperation::Copy(_) | PatchOperation::Move(_)) {
+            self.moved += value.to_string().len();
+            if self.moved > MOST_MOVED {
+                let what = format!("copy or move more than {MOST_MOVED} bytes");
+                return Err(Box::new(status::patch_too_large(&what)));
+            }
+        }
+        Ok(())
     }
-    Ok(())
+}
+
+/// Returns the number of elements behind a path, if it is a place in a list.
+fn shifted(object: &Value, path: &str) -> usize {
+    let Some((list, index)) = path.rsplit_once('/') else { return 0 };
+    let length = object.pointer(list).and_then(Value::as_array).map_or(0, Vec::len);
+    index.parse().map_or(0, |index| length.saturating_sub(index))
 }
 
 /// Returns the number of levels of a value, at least 1.
@@ -135,13 +183,20 @@ fn strategic(value: &mut Value, patch: &Value, at: &Place<'_>) {
     }
     let Value::Object(map) = value else { return };
     if let Some(Value::Array(retained)) = patch.get(RETAIN) {
-        map.retain(|name, _| retained.iter().any(|known| known == name));
+        let retained: HashSet<&str> = retained.iter().filter_map(Value::as_str).collect();
+        map.retain(|name, _| {
+            step();
+            retained.contains(name.as_str())
+        });
     }
     for (name, list) in patch {
         if let Some(name) = name.strip_prefix(DELETE_VALUES) {
-            let gone = list.as_array().map_or(&[][..], Vec::as_slice);
+            let gone: HashSet<&Value> = list.as_array().into_iter().flatten().collect();
             if let Some(Value::Array(values)) = map.get_mut(name) {
-                values.retain(|value| !gone.contains(value));
+                values.retain(|value| {
+                    step();
+                    !gone.contains(value)
+                });
             }
             continue;
         }
@@ -184,33 +239,55 @@ fn strategic_list(value: &mut Value, patch: &[Value], order: &[Value], at: &Plac
     let is = |patch: &Value, instruction: &str| {
         patch.get(INSTRUCTION).is_some_and(|known| known == instruction)
     };
-    let same = |left: &Value, right: &Value| match key {
-        Some(key) => left.get(key) == right.get(key),
-        None => left == right,
-    };
-    let mut values = live.clone();
-    if patch.iter().any(|patch| is(patch, "replace")) {
-        values.clear();
+    let is_replaced = patch.iter().any(|patch| is(patch, "replace"));
+    // `None` is an element that the patch deletes.
+    let mut values: Vec<Option<Value>> = Vec::new();
+    let mut places: HashMap<Option<&Value>, Vec<usize>> = HashMap::new();
+    for element in live.iter().filter(|_| !is_replaced) {
+        places.entry(name(element, key)).or_default().push(values.len());
+        values.push(Some(element.clone()));
     }
     for patch in patch.iter().filter(|patch| !is(patch, "replace")) {
+        let name = name(patch, key);
         if is(patch, "delete") {
-            values.retain(|element| !same(element, patch));
+            for place in places.remove(&name).unwrap_or_default() {
+                values[place] = None;
+            }
             continue;
         }
-        let known = values.iter().position(|element| same(element, patch));
-        let at_end = values.len();
-        if known.is_none() {
-            values.push(Value::Null);
-        }
-        let element = &mut values[known.unwrap_or(at_end)];
+        let known = places.entry(name).or_insert_with(|| {
+            values.push(None);
+            vec![values.len() - 1]
+        });
+        let element = values[known[0]].get_or_insert(Value::Null);
         if key.is_some() {
             strategic(element, patch, &at.element());
         } else {
             element.clone_from(patch);
         }
     }
-    let find = |list: &[Value], value: &Value| list.iter().position(|known| same(known, value));
-    *value = arrange(values, |value| find(order, value), |value| find(&live, value)).into();
+    let (in_patch, in_live) = (firsts(order, key), firsts(&live, key));
+    let find = |firsts: &HashMap<Option<&Value>, usize>, value: &Value| {
+        firsts.get(&name(value, key)).copied()
+    };
+    let values = values.into_iter().flatten().collect();
+    *value = arrange(values, |value| find(&in_patch, value), |value| find(&in_live, value)).into();
+}
+
+/// Returns what must be equal for two elements to merge: the values of the key, or the elements
+/// of a set.
+fn name<'v>(element: &'v Value, key: Option<&str>) -> Option<&'v Value> {
+    step();
+    match key {
+        Some(key) => element.get(key),
+        None => Some(element),
+    }
+}
+
+/// Returns the index of the first element of each name.
+fn firsts<'v>(list: &'v [Value], key: Option<&str>) -> HashMap<Option<&'v Value>, usize> {
+    // The first element is the last one that is inserted.
+    list.iter().enumerate().rev().map(|(at, element)| (name(element, key), at)).collect()
 }
 
 /// Orders a merged list: the elements of the patch in its order, and between them the others, where
@@ -222,7 +299,7 @@ fn arrange(
 ) -> Vec<Value> {
     let (mut of_patch, others): (Vec<Value>, Vec<Value>) =
         values.into_iter().partition(|value| in_patch(value).is_some());
-    of_patch.sort_by_key(&in_patch);
+    of_patch.sort_by_cached_key(&in_patch);
     let mut others = others.into_iter().peekable();
     let mut arranged = Vec::new();
     for value in of_patch {
@@ -234,4 +311,67 @@ fn arrange(
     }
     arranged.extend(others);
     arranged
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{DELETE_VALUES, Patch, RETAIN};
+    use crate::Resource;
+    use crate::steps::steps_of;
+
+    const COUNT: usize = 500;
+
+    /// Patches an object, and returns it and the number of steps.
+    fn patched(mut object: Value, patch: Value) -> (Value, usize) {
+        let patch = Patch::Strategic(patch);
+        let steps = steps_of(|| patch.apply(&mut object, &Resource::pods(), "a").unwrap());
+        (object, steps)
+    }
+
+    fn list(element: impl Fn(usize) -> Value) -> Value {
+        (0..COUNT).map(element).collect()
+    }
+
+    #[test]
+    fn elements_of_merged_lists_are_visited_a_few_times_each() {
+        let containers =
+            |image: &str| list(|number| json!({ "name": number.to_string(), "image": image }));
+        let deleted = list(|number| json!({ "name": number.to_string(), "$patch": "delete" }));
+        let new = list(|number| json!({ "name": (COUNT + number).to_string() }));
+        for (patch, count) in [(containers("2"), COUNT), (deleted, 0), (new, 2 * COUNT)] {
+            let patch = json!({ "spec": { "containers": patch } });
+            let before = json!({ "spec": { "containers": containers("1") } });
+            let (pod, steps) = patched(before, patch);
+            assert!(steps <= 20 * COUNT, "{steps}");
+            assert_eq!(pod["spec"]["containers"].as_array().map(Vec::len), Some(count));
+        }
+    }
+
+    #[test]
+    fn values_of_sets_are_visited_a_few_times_each() {
+        let values = || list(|number| number.to_string().into());
+        let before = || json!({ "metadata": { "finalizers": values() } });
+        let merged = json!({ "metadata": { "finalizers": values() } });
+        let (pod, steps) = patched(before(), merged);
+        assert!(steps <= 20 * COUNT, "{steps}");
+        assert_eq!(pod, before());
+        let deleted = json!({ "metadata": { format!("{DELETE_VALUES}finalizers"): values() } });
+        let (pod, steps) = patched(before(), deleted);
+        assert!(steps <= 20 * COUNT, "{steps}");
+        assert_eq!(pod["metadata"]["finalizers"], json!([]));
+    }
+
+    #[test]
+    fn retained_keys_are_visited_a_few_times_each() {
+        let labels: Value = (0..COUNT).map(|number| (number.to_string(), json!("x"))).collect();
+        let keys = list(|number| (COUNT - 1 + number).to_string().into());
+        let (pod, steps) = patched(
+            json!({ "metadata": { "labels": labels } }),
+            json!({ "metadata": { "labels": { RETAIN: keys } } }),
+        );
+        assert!(steps <= 20 * COUNT, "{steps}");
+        assert_eq!(pod["metadata"]["labels"], json!({ (COUNT - 1).to_string(): "x" }));
+    }
 }

@@ -205,11 +205,15 @@ pub(crate) fn body_too_large(limit: usize) -> Status {
     failure(413, reason::REQUEST_ENTITY_TOO_LARGE, &message)
 }
 
-/// Returns 413 for a JSON patch that copies or moves too much.
-pub(crate) fn patch_too_large(limit: usize) -> Status {
-    let message = format!(
-        "the operations of the patch copy or move more than {limit} bytes: divide the patch"
-    );
+/// Returns 413 for a JSON patch that causes too much work. `what` is what its operations do.
+pub(crate) fn patch_too_large(what: &str) -> Status {
+    let message = format!("the operations of the patch {what}: divide the patch");
+    failure(413, reason::REQUEST_ENTITY_TOO_LARGE, &message)
+}
+
+/// Returns 413 for a JSON patch with too many operations.
+pub(crate) fn too_many_operations(most: usize, count: usize) -> Status {
+    let message = format!("The allowed maximum operations in a JSON patch is {most}, got {count}");
     failure(413, reason::REQUEST_ENTITY_TOO_LARGE, &message)
 }
 

@@ -1,5 +1,6 @@
 //! The managers of an object's fields: `metadata.managedFields`.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::mem;
 
@@ -7,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::fields::FieldSet;
 use crate::object::{Fields, text};
+use crate::steps::step;
 
 pub(super) const FIELD: &str = "managedFields";
 /// The largest number of managers of updates. Of more, the oldest become one manager.
@@ -149,19 +151,21 @@ impl Managers {
             key(left).cmp(&key(right))
         });
         let mut merged: Vec<Entry> = Vec::new();
+        // The index of the oldest manager of each API version.
+        let mut oldest: HashMap<String, usize> = HashMap::new();
         let mut left = updates.len();
         for entry in updates {
-            let version = &entry.manager.api_version;
-            let oldest = merged.iter_mut().find(|known| known.manager.api_version == *version);
-            match oldest.filter(|_| left > MOST) {
-                Some(oldest) => {
-                    left -= 1;
-                    ANCIENT.clone_into(&mut oldest.manager.name);
-                    oldest.manager.subresource.clear();
-                    oldest.fields.add(&entry.fields);
-                    oldest.time = entry.time;
-                }
-                None => merged.push(entry),
+            step();
+            if let Some(at) = oldest.get(&entry.manager.api_version).filter(|_| left > MOST) {
+                left -= 1;
+                let oldest = &mut merged[*at];
+                ANCIENT.clone_into(&mut oldest.manager.name);
+                oldest.manager.subresource.clear();
+                oldest.fields.add(&entry.fields);
+                oldest.time = entry.time;
+            } else {
+                oldest.entry(entry.manager.api_version.clone()).or_insert(merged.len());
+                merged.push(entry);
             }
         }
         self.0 = applied;
@@ -192,5 +196,32 @@ impl Entry {
             json["subresource"] = subresource.into();
         }
         json
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{FIELD, Managers};
+    use crate::object::Fields;
+    use crate::steps::steps_of;
+
+    const COUNT: usize = 500;
+
+    #[test]
+    fn oldest_managers_are_found_in_a_few_steps_each() {
+        let manager = |number: usize| {
+            json!({
+                "manager": "m", "operation": "Update", "apiVersion": format!("v{number}"),
+                "fieldsV1": { format!("f:{number}"): {} },
+            })
+        };
+        let mut metadata = Fields::new();
+        metadata.insert(FIELD.to_owned(), (0..COUNT).map(manager).collect());
+        let mut managers = Managers::read(&metadata);
+        let steps = steps_of(|| managers.merge_oldest());
+        assert!(steps <= 2 * COUNT, "{steps}");
+        assert_eq!(managers.0.len(), COUNT, "no two have one version");
     }
 }

@@ -176,3 +176,35 @@ async fn json_patch_that_grows_without_end_is_refused() {
     }
     assert_eq!(server.version(), 2);
 }
+
+#[tokio::test]
+async fn json_patch_with_too_much_work_is_refused() {
+    let server = server_with(1);
+    let add = |path: &str, value| json!({ "op": "add", "path": path, "value": value });
+    let list = |count: usize| add("/metadata/annotations", json!(vec![0; count]));
+    let insert = |count| vec![add("/metadata/annotations/0", json!(0)); count];
+    for (patch, message) in [
+        (insert(10_001), "The allowed maximum operations in a JSON patch is 10000, got 10001"),
+        ([vec![list(10_000)], insert(9_000)].concat(), "divide the patch"),
+    ] {
+        let request = http::Request::patch("/api/v1/namespaces/default/pods/a")
+            .header("content-type", "application/json-patch+json");
+        let body = json!(patch).to_string().into_bytes();
+        let opened = send(&server, request.body(body).unwrap()).await.unwrap();
+        assert_eq!(opened.code, StatusCode::PAYLOAD_TOO_LARGE);
+        let status = opened.json().await;
+        assert!(status["message"].as_str().unwrap().contains(message), "{status}");
+    }
+    assert_eq!(server.version(), 2);
+}
+
+#[tokio::test]
+async fn configuration_in_yaml_is_a_bad_request() {
+    let server = server_with(1);
+    let request = http::Request::patch("/api/v1/namespaces/default/pods/a?fieldManager=a")
+        .header("content-type", "application/apply-patch+yaml");
+    let opened = send(&server, request.body(b"kind: Pod\n".to_vec()).unwrap()).await.unwrap();
+    assert_eq!(opened.code, StatusCode::BAD_REQUEST);
+    let status = opened.json().await;
+    assert!(status["message"].as_str().unwrap().contains("does not read YAML"), "{status}");
+}

@@ -387,6 +387,17 @@ async fn generation_rises_with_changes_of_anything_but_metadata_and_status() {
 }
 
 #[tokio::test]
+async fn largest_generation_does_not_overflow() {
+    let server = server();
+    let metadata = json!({ "name": "a", "generation": i64::MAX });
+    server.apply(json!({ "kind": "Pod", "apiVersion": "v1", "metadata": metadata })).unwrap();
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    let patch = Patch::Merge(json!({ "spec": { "nodeName": "n" } }));
+    let patched = pods.patch("a", &PatchParams::default(), &patch).await.unwrap();
+    assert_eq!(patched.metadata.generation, Some(i64::MAX));
+}
+
+#[tokio::test]
 async fn test_can_set_a_generation() {
     let server = server();
     let mut one = pod("a");

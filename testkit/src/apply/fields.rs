@@ -1,7 +1,7 @@
 //! Sets of fields of an object, in the format `FieldsV1` of `managedFields`.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use serde_json::{Map, Value, json};
 
@@ -85,46 +85,113 @@ impl FieldSet {
         both
     }
 
-    /// Returns the paths of the fields in the set, as the causes of a conflict name them.
-    pub(super) fn paths(&self) -> Vec<String> {
+    /// Returns the number of fields in the set.
+    pub(super) fn count(&self) -> usize {
+        usize::from(self.is_member) + self.children.values().map(Self::count).sum::<usize>()
+    }
+
+    /// Returns the paths of the first `most` fields in the set, as the causes of a conflict name
+    /// them.
+    pub(super) fn paths(&self, most: usize) -> Vec<String> {
         let mut paths = Vec::new();
-        self.add_paths("", &mut paths);
+        self.add_paths(None, most, &mut paths);
         paths
     }
 
-    fn add_paths(&self, path: &str, paths: &mut Vec<String>) {
-        if self.is_member {
-            paths.push(path.to_owned());
+    fn add_paths(&self, path: Option<&Path<'_>>, most: usize, paths: &mut Vec<String>) {
+        if self.is_member && paths.len() < most {
+            paths.push(path.map(shortened).unwrap_or_default());
         }
         for (name, set) in &self.children {
-            set.add_paths(&(path.to_owned() + &step(name)), paths);
+            if paths.len() >= most {
+                break;
+            }
+            set.add_paths(Some(&Path { above: path, step: Step::Node(name) }), most, paths);
         }
     }
 }
 
-/// Returns a node's part of a path, for example `.image` or `[name="web"]`.
-pub(super) fn step(name: &str) -> String {
-    let (kind, rest) = name.split_at(name.len().min(2));
-    match kind {
-        "f:" => format!(".{rest}"),
-        "v:" => format!("[={rest}]"),
-        _ => {
-            let keys: Map<String, Value> = serde_json::from_str(rest).unwrap_or_default();
-            let mut text = String::from("[");
-            for (at, (key, value)) in keys.iter().enumerate() {
-                let comma = if at == 0 { "" } else { "," };
-                let _ = write!(text, "{comma}{key}={value}");
+/// The path of a field. Its text is made only for messages: those of all fields together can be
+/// much longer than the object.
+pub(super) struct Path<'a> {
+    pub(super) above: Option<&'a Path<'a>>,
+    pub(super) step: Step<'a>,
+}
+
+/// A part of a path.
+pub(super) enum Step<'a> {
+    /// The field of a map.
+    Field(&'a str),
+    /// An element of a list that is replaced as a whole.
+    Index(usize),
+    /// A node of a [`FieldSet`].
+    Node(&'a str),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(above) = self.above {
+            above.fmt(f)?;
+        }
+        self.step.fmt(f)
+    }
+}
+
+/// Writes the part, for example `.image` or `[name="web"]`.
+impl fmt::Display for Step<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match *self {
+            Self::Field(name) => return write!(f, ".{name}"),
+            Self::Index(index) => return write!(f, "[{index}]"),
+            Self::Node(name) => name,
+        };
+        // A client can send any name, even one without a prefix.
+        match name.split_at_checked(2).unwrap_or(("", name)) {
+            ("f:", field) => write!(f, ".{field}"),
+            ("v:", value) => write!(f, "[={value}]"),
+            (_, keys) => {
+                let keys: Map<String, Value> = serde_json::from_str(keys).unwrap_or_default();
+                f.write_str("[")?;
+                for (at, (key, value)) in keys.iter().enumerate() {
+                    let comma = if at == 0 { "" } else { "," };
+                    write!(f, "{comma}{key}={value}")?;
+                }
+                f.write_str("]")
             }
-            text + "]"
         }
     }
+}
+
+/// The largest number of paths in a refusal. A client needs a few, and an object can have millions.
+pub(super) const MOST_CAUSES: usize = 100;
+/// The largest number of bytes of a path in a refusal, and of the name of a manager.
+pub(super) const LONGEST: usize = 1_000;
+
+/// Returns a text, without the bytes that are too many.
+pub(super) fn shortened(text: impl fmt::Display) -> String {
+    struct Short(String);
+    impl fmt::Write for Short {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            let mut end = text.len().min(LONGEST - self.0.len());
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            self.0.push_str(&text[..end]);
+            if end == text.len() { Ok(()) } else { Err(fmt::Error) }
+        }
+    }
+    let mut short = Short(String::new());
+    if write!(short, "{text}").is_err() {
+        short.0.push_str("...");
+    }
+    short.0
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::FieldSet;
+    use super::{FieldSet, LONGEST, Path, Step, shortened};
 
     #[test]
     fn set_is_read_and_written_as_fields_v1() {
@@ -135,7 +202,7 @@ mod tests {
         let set = FieldSet::from_json(&json);
         assert_eq!(set.to_json(), json);
         let web = ".spec.containers[name=\"web\"]".to_owned();
-        assert_eq!(set.paths(), [".data.a".to_owned(), web.clone(), web + ".image"]);
+        assert_eq!(set.paths(9), [".data.a".to_owned(), web.clone(), web + ".image"]);
         assert!(FieldSet::from_json(&json!({})).is_empty());
     }
 
@@ -147,6 +214,28 @@ mod tests {
         set.subtract(&other);
         assert_eq!(set.to_json(), json!({ "f:c": {} }));
         set.add(&other);
-        assert_eq!(set.paths(), [".a", ".a.b", ".c", ".d"]);
+        assert_eq!(set.paths(9), [".a", ".a.b", ".c", ".d"]);
+    }
+
+    #[test]
+    fn paths_are_few_and_short() {
+        let mut inner = serde_json::Map::new();
+        for number in 0..1_000 {
+            inner.insert(format!("f:{number:04}"), json!({}));
+        }
+        let set = FieldSet::from_json(&json!({ format!("f:{}", "é".repeat(10_000)): inner }));
+        assert_eq!(set.count(), 1_000);
+        let paths = set.paths(7);
+        assert_eq!(paths.len(), 7);
+        assert!(paths.iter().all(|path| path.len() <= LONGEST + 3 && path.ends_with("...")));
+    }
+
+    #[test]
+    fn any_name_can_be_written() {
+        for (name, text) in
+            [("f:a", ".a"), ("v:1", "[=1]"), ("a", "[]"), ("é", "[]"), ("aé", "[]"), ("", "[]")]
+        {
+            assert_eq!(shortened(Path { above: None, step: Step::Node(name) }), text);
+        }
     }
 }

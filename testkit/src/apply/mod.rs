@@ -20,7 +20,7 @@ use crate::change::now;
 use crate::object::{Draft, Fields, text};
 use crate::status::{self, Refused};
 use compare::{compare, fields_of};
-use fields::FieldSet;
+use fields::{FieldSet, MOST_CAUSES, shortened};
 use managers::{FIELD, Manager, Managers};
 use merge::{merge, prune};
 use schema::Place;
@@ -193,11 +193,20 @@ fn not_typed(resource: &Resource, applied: &Draft, faults: &[String]) -> Status 
     ))
 }
 
-/// Returns the 409 of a configuration that changes fields of other managers.
+/// Returns the 409 of a configuration that changes fields of other managers. It names some of many
+/// fields.
 fn refusal(mut conflicts: Vec<(Manager, FieldSet)>) -> Status {
-    conflicts.sort_by_key(|(manager, _)| manager.title());
-    let paths: Vec<(String, Vec<String>)> =
-        conflicts.iter().map(|(manager, fields)| (manager.title(), fields.paths())).collect();
+    conflicts.sort_by_cached_key(|(manager, _)| manager.title());
+    let count: usize = conflicts.iter().map(|(_, fields)| fields.count()).sum();
+    let mut left = MOST_CAUSES;
+    let mut paths: Vec<(String, Vec<String>)> = Vec::new();
+    for (manager, fields) in conflicts {
+        let some = fields.paths(left);
+        left -= some.len();
+        if !some.is_empty() {
+            paths.push((shortened(manager.title()), some));
+        }
+    }
     let causes = paths.iter().flat_map(|(title, paths)| {
         paths.iter().map(move |path| (format!("conflict with {title}"), path.clone()))
     });
@@ -208,9 +217,38 @@ fn refusal(mut conflicts: Vec<(Manager, FieldSet)>) -> Status {
             let groups = paths
                 .iter()
                 .map(|(title, paths)| format!("conflicts with {title}:\n- {}", paths.join("\n- ")));
-            let groups: Vec<String> = groups.collect();
-            format!("Apply failed with {} conflicts: {}", causes.len(), groups.join("\n"))
+            let mut groups: Vec<String> = groups.collect();
+            if count > causes.len() {
+                groups.push(format!("and {} more", count - causes.len()));
+            }
+            format!("Apply failed with {count} conflicts: {}", groups.join("\n"))
         }
     };
     status::apply_conflict(&message, &causes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fields::{FieldSet, LONGEST, MOST_CAUSES};
+    use super::managers::Manager;
+    use super::refusal;
+
+    #[test]
+    fn refusal_of_many_conflicts_names_some() {
+        let manager = |number: usize| Manager {
+            name: format!("{number}{}", "m".repeat(10_000)),
+            applies: false,
+            api_version: "v1".to_owned(),
+            subresource: String::new(),
+        };
+        let mut fields = FieldSet::default();
+        for number in 0..60 {
+            fields.insert(format!("f:{number}"), FieldSet::leaf());
+        }
+        let status = refusal((0..60).map(|number| (manager(number), fields.clone())).collect());
+        assert_eq!(status.details.unwrap().causes.len(), MOST_CAUSES);
+        assert!(status.message.starts_with("Apply failed with 3600 conflicts: "));
+        assert!(status.message.ends_with("\nand 3500 more"), "{}", status.message);
+        assert!(status.message.len() <= 2 * LONGEST * MOST_CAUSES);
+    }
 }

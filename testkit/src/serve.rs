@@ -2,7 +2,7 @@
 //! that send JSON.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,10 +84,18 @@ impl Serving {
         self.address
     }
 
-    /// Returns the URL for clients, for example `http://127.0.0.1:8001`.
+    /// Returns the URL for clients on this machine, for example `http://127.0.0.1:8001`. If all
+    /// addresses of the machine are served, such as `0.0.0.0`, it has the loopback address.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        let mut address = self.address;
+        if address.ip().is_unspecified() {
+            address.set_ip(match address.ip() {
+                IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        format!("http://{address}")
     }
 
     /// Returns a kubeconfig for clients, as JSON, which `kubectl --kubeconfig` reads from a file.

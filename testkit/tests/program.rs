@@ -1,11 +1,14 @@
 //! Tests of the program `deltafifo-testkit`, each in a process of its own.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
 use kube::{Api, Client, Config};
+use serde_json::Value;
 
 /// Starts the program. Returns its output after the first line, and that line, which is the URL.
 fn start(arguments: &[&str]) -> (Child, BufReader<ChildStdout>, String) {
@@ -59,10 +62,14 @@ fn address_that_is_not_loopback_is_refused() {
 }
 
 #[tokio::test]
-async fn flag_allows_an_address_that_is_not_loopback() {
-    let (mut program, _output, url) = start(&["--listen", "0.0.0.0:0", "--allow-remote-clients"]);
-    let port = url.rsplit(':').next().unwrap();
-    assert_eq!(namespaces(&format!("http://127.0.0.1:{port}")).await.len(), 2);
+async fn clients_of_all_addresses_get_the_loopback_address() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kubeconfig.json");
+    let arguments = ["--listen", "0.0.0.0:0", "--allow-remote-clients", "--kubeconfig"];
+    let (mut program, _output, url) = start(&[&arguments[..], &[file.to_str().unwrap()]].concat());
+    assert!(url.starts_with("http://127.0.0.1:"), "{url}");
+    assert_eq!(namespaces(&url).await.len(), 2);
+    let config: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(config["clusters"][0]["cluster"]["server"], url);
     program.kill().unwrap();
     program.wait().unwrap();
 }

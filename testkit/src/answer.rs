@@ -9,10 +9,11 @@ use kube::core::Status;
 use crate::Resource;
 use crate::body::Body;
 use crate::object::Shape;
-use crate::request::{FINALIZE, Request, Verb};
+use crate::request::{FINALIZE, Form, Request, Verb};
 use crate::server::Shared;
 use crate::status::{self, Refused};
 use crate::store::Collection;
+use crate::table::Included;
 use crate::{discovery, list, watch, write};
 
 /// The only format of objects in requests, beside the formats of patches.
@@ -35,7 +36,15 @@ pub(crate) struct Call<'a> {
 impl Call<'_> {
     /// Returns the parts of each object that the response shows.
     pub(crate) fn shape(&self) -> Shape {
-        if self.request.is_metadata_only() { Shape::Partial } else { Shape::Whole }
+        match self.request.form() {
+            Form::Whole => Shape::Whole,
+            Form::Metadata => Shape::Partial,
+            Form::Table => Shape::Row(match self.request.parameter("includeObject") {
+                Some("None") => Included::Nothing,
+                Some("Object") => Included::Object,
+                _ => Included::Metadata,
+            }),
+        }
     }
 }
 

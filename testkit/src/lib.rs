@@ -135,6 +135,7 @@ mod shards;
 pub mod status;
 mod steps;
 mod store;
+mod table;
 mod walk;
 mod watch;
 mod write;

@@ -12,6 +12,7 @@ use crate::body::{Body, Filled, Source};
 use crate::object::{Object, Shape};
 use crate::options::ListOptions;
 use crate::status::{self, Refused};
+use crate::table;
 use crate::walk::{Position, Token};
 
 const VERSION_TOO_OLD: &str = "The resourceVersion for the provided list is too old.";
@@ -103,11 +104,15 @@ pub(crate) fn reply(call: &Call<'_>, metadata: &Value, objects: Objects) -> Resp
         Shape::Whole if !call.resource.is_custom() => Shape::Item,
         shape => shape,
     };
-    let (kind, api_version) = shape.types(&call.resource);
-    let (kind, api_version) = (json!(format!("{kind}List")), json!(api_version));
-    let head = format!(
-        "{{\"kind\":{kind},\"apiVersion\":{api_version},\"metadata\":{metadata},\"items\":["
-    );
+    let head = if let Shape::Row(_) = shape {
+        table::head(metadata)
+    } else {
+        let (kind, api_version) = shape.types(&call.resource);
+        let (kind, api_version) = (json!(format!("{kind}List")), json!(api_version));
+        format!(
+            "{{\"kind\":{kind},\"apiVersion\":{api_version},\"metadata\":{metadata},\"items\":["
+        )
+    };
     let list = ListBody {
         head: Some(head),
         is_first: true,

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::Resource;
 use crate::status::{self, Refused};
+use crate::table::{self, Included};
 
 pub(crate) type Fields = Map<String, Value>;
 
@@ -42,6 +43,8 @@ pub(crate) enum Shape {
     Item,
     /// The metadata alone, as kind `PartialObjectMetadata`.
     Partial,
+    /// The object as a row of a table.
+    Row(Included),
 }
 
 /// Returns the text of `field`, or `""` if there is none.
@@ -190,8 +193,23 @@ impl Object {
 
     /// Appends the object as JSON.
     pub(crate) fn write(&self, resource: &Resource, shape: Shape, out: &mut BytesMut) {
+        if let Shape::Row(included) = shape {
+            out.extend_from_slice(table::row(self, resource, included).to_string().as_bytes());
+            return;
+        }
         serde_json::to_writer(out.writer(), &Shown { object: self, resource, shape })
             .expect("JSON values are written to memory");
+    }
+
+    /// Returns the object as an answer of its own: an object in a row is a whole table.
+    pub(crate) fn alone(&self, resource: &Resource, shape: Shape, has_columns: bool) -> Value {
+        match shape {
+            Shape::Row(included) => {
+                let row = table::row(self, resource, included);
+                table::of_one(&row, &self.version.to_string(), has_columns)
+            }
+            shape => self.to_json(resource, shape),
+        }
     }
 }
 
@@ -224,7 +242,7 @@ impl Shape {
     pub(crate) fn types(self, resource: &Resource) -> (&str, &str) {
         match self {
             Self::Partial => ("PartialObjectMetadata", "meta.k8s.io/v1"),
-            Self::Whole | Self::Item => (resource.kind(), resource.api_version()),
+            Self::Whole | Self::Item | Self::Row(_) => (resource.kind(), resource.api_version()),
         }
     }
 }

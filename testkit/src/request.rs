@@ -4,9 +4,27 @@ use http::Method;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
 use http::request::Parts;
 
-/// The part of the header `Accept` with which a client asks for metadata. For a list, the text
-/// goes on with `List`.
-const AS_METADATA: &str = "as=PartialObjectMetadata";
+/// The form of objects for which a client asks with the header `Accept`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Whole,
+    Metadata,
+    Table,
+}
+
+impl Form {
+    /// Reads the header. Its first choice counts, because the server knows all forms.
+    fn read(accept: &str) -> Self {
+        let choice = accept.split(',').next().unwrap_or_default();
+        let mut parts = choice.split(';').filter_map(|part| part.trim().strip_prefix("as="));
+        parts.next_back().map_or(Self::Whole, |kind| match kind {
+            "Table" => Self::Table,
+            // A list is `PartialObjectMetadataList`.
+            _ if kind.starts_with("PartialObjectMetadata") => Self::Metadata,
+            _ => Self::Whole,
+        })
+    }
+}
 
 /// The subresource of a namespace that has the finalizers of its specification.
 pub(crate) const FINALIZE: &str = "finalize";
@@ -61,7 +79,7 @@ pub struct Request {
     path: String,
     query: Vec<(String, String)>,
     target: Option<Target>,
-    metadata_only: bool,
+    form: Form,
     content_type: String,
     user_agent: Option<HeaderValue>,
 }
@@ -146,9 +164,7 @@ impl Request {
             verb,
             method: parts.method.clone(),
             path: parts.uri.path().to_owned(),
-            metadata_only: header(ACCEPT)
-                .split([',', ';'])
-                .any(|part| part.trim().starts_with(AS_METADATA)),
+            form: Form::read(header(ACCEPT)),
             content_type: header(CONTENT_TYPE)
                 .split(';')
                 .next()
@@ -220,7 +236,7 @@ impl Request {
     /// Returns whether the header `Accept` asks for metadata only.
     #[must_use]
     pub fn is_metadata_only(&self) -> bool {
-        self.metadata_only
+        self.form == Form::Metadata
     }
 
     /// Returns the plural that the path names, for example `pods`, or `None` if the path is not
@@ -244,6 +260,10 @@ impl Request {
 
     pub(crate) fn target(&self) -> Option<&Target> {
         self.target.as_ref()
+    }
+
+    pub(crate) fn form(&self) -> Form {
+        self.form
     }
 
     pub(crate) fn content_type(&self) -> &str {

@@ -1,6 +1,7 @@
 //! The responses to watch requests: the existing objects, if the client asked for them, and then
 //! the changes.
 
+use std::mem::take;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -22,6 +23,7 @@ use crate::selector::Filter;
 use crate::server::Shared;
 use crate::status::{self, Refused};
 use crate::store::{Change, Signal, Watcher};
+use crate::table;
 use crate::walk::{Position, Walk};
 
 /// The annotation of the bookmark that ends the initial events.
@@ -62,6 +64,7 @@ pub(crate) fn answer(call: &Call<'_>, repeated: usize) -> Refused<Response<Body>
     let watch = WatchBody {
         resource: Arc::clone(&call.resource),
         shape: call.shape(),
+        has_columns: true,
         filter: options.filter,
         initial,
         initial_end: (begins_with_list && options.bookmarks).then_some(version),
@@ -82,6 +85,8 @@ pub(crate) fn answer(call: &Call<'_>, repeated: usize) -> Refused<Response<Body>
 pub(crate) struct WatchBody {
     resource: Arc<Resource>,
     shape: Shape,
+    /// Whether the next event has the columns of a table, as only the first event has.
+    has_columns: bool,
     filter: Arc<Filter>,
     /// The initial events that are not yet sent.
     initial: Option<Walk>,
@@ -149,7 +154,7 @@ impl WatchBody {
 
     /// Writes the event of a change. If the object starts matching the filter, the watch gets an
     /// addition; if it stops matching, a deletion.
-    fn change(&self, change: &Change, out: &mut BytesMut) {
+    fn change(&mut self, change: &Change, out: &mut BytesMut) {
         if change.version <= self.behind {
             return;
         }
@@ -164,17 +169,27 @@ impl WatchBody {
         }
     }
 
-    fn event(&self, kind: &str, object: &Object, out: &mut BytesMut) {
-        line(out, kind, |out| object.write(&self.resource, self.shape, out));
+    fn event(&mut self, kind: &str, object: &Object, out: &mut BytesMut) {
+        if let Shape::Row(_) = self.shape {
+            let table = object.alone(&self.resource, self.shape, take(&mut self.has_columns));
+            line(out, kind, |out| put(out, &table));
+        } else {
+            line(out, kind, |out| object.write(&self.resource, self.shape, out));
+        }
     }
 
-    fn bookmark(&self, version: u64, ends_initial: bool, out: &mut BytesMut) {
+    fn bookmark(&mut self, version: u64, ends_initial: bool, out: &mut BytesMut) {
         let (kind, api_version) = self.shape.types(&self.resource);
         let mut metadata = json!({ "resourceVersion": version.to_string() });
         if ends_initial {
             metadata["annotations"] = json!({ INITIAL_EVENTS_END: "true" });
         }
-        let object = json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata });
+        let object = if let Shape::Row(_) = self.shape {
+            let row = table::bookmark(&metadata);
+            table::of_one(&row, &version.to_string(), take(&mut self.has_columns))
+        } else {
+            json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata })
+        };
         line(out, "BOOKMARK", |out| put(out, &object));
     }
 }

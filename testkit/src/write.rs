@@ -230,7 +230,7 @@ fn check_version(call: &Call<'_>, current: &Object, draft: &Draft) -> Refused<()
 }
 
 fn show(call: &Call<'_>, code: StatusCode, object: &Object) -> Response<Body> {
-    answer::json(code, Body::whole(object.to_json(&call.resource, call.shape()).to_string()))
+    answer::json(code, Body::whole(object.alone(&call.resource, call.shape(), true).to_string()))
 }
 
 /// Returns the key that the path names.

@@ -7,7 +7,7 @@ use kube::api::{Api, DynamicObject, ListParams, PartialObjectMeta, VersionMatch}
 use serde_json::json;
 
 use crate::common::{
-    PODS, app, builder, list, listed, open, open_metadata, phase, pod, refused, server,
+    PODS, app, builder, list, listed, open, open_metadata, phase, pod, refused, send, server,
     server_with, widget_api,
 };
 
@@ -243,4 +243,32 @@ async fn metadata_only_list_contains_partial_objects() {
     let items = pods.list(&ListParams::default()).await.unwrap().items;
     assert_eq!(items[0].metadata.name.as_deref(), Some("a"));
     assert!(server.requests().iter().all(deltafifo_testkit::Request::is_metadata_only));
+}
+
+#[tokio::test]
+async fn table_has_the_name_and_age_of_each_object() {
+    let server = server_with(2);
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+    let open = async |uri: &str| {
+        let request = http::Request::get(uri).header("accept", table).body(Vec::new()).unwrap();
+        send(&server, request).await.unwrap()
+    };
+    let list = open(PODS).await.json().await;
+    assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("Table"), &json!("meta.k8s.io/v1")));
+    assert_eq!(list["metadata"], json!({ "resourceVersion": "3" }));
+    let column = |at: usize| &list["columnDefinitions"][at]["name"];
+    assert_eq!((column(0), column(1)), (&json!("Name"), &json!("Age")));
+    assert_eq!(list["rows"][1]["cells"][0], "b");
+    assert!(list["rows"][1]["cells"][1].as_str().unwrap().ends_with('s'));
+    assert_eq!(list["rows"][1]["object"]["kind"], "PartialObjectMetadata");
+    let one = open("/api/v1/namespaces/default/pods/a?includeObject=None").await.json().await;
+    assert_eq!(one["rows"][0]["object"], json!(null));
+    assert_eq!((&one["rows"][0]["cells"][0], &one["rows"][1]), (&json!("a"), &json!(null)));
+
+    let mut watch = open(&format!("{PODS}?watch=true&includeObject=Object")).await;
+    let (first, second) = (watch.json_line().await, watch.json_line().await);
+    assert_eq!((&first["type"], &first["object"]["kind"]), (&json!("ADDED"), &json!("Table")));
+    assert_eq!(first["object"]["rows"][0]["object"]["kind"], "Pod");
+    assert_eq!(first["object"]["columnDefinitions"], list["columnDefinitions"]);
+    assert_eq!(second["object"]["columnDefinitions"], json!(null), "only the first has columns");
 }

@@ -3,8 +3,8 @@
 # (`e2e/`), next to client-go's informer: `e2e.sh [SCENARIO...]`, by default all but the long
 # elections and groups of replicas; `e2e.sh smoke` runs four of them with few objects. Missing
 # programs are built once with Go and stay in target/e2e/bin: the servers take 3 to 5 minutes,
-# client-go's informer takes one. An etcd 3.4 is used if the machine has one or DELTAFIFO_ETCD34
-# names one.
+# client-go's informer and kubectl one each. An etcd 3.4 is used if the machine has one or
+# DELTAFIFO_ETCD34 names one.
 #
 # Proves: after everything that the scenarios did to these servers (killed, stopped, restarted,
 # compacted, made unavailable, run without a feature), the stores and handlers of ours and of
@@ -12,9 +12,9 @@
 # before, or in a state that was never written; no deletion was missed; no error was reported
 # without a cause; sleeping and panicking handlers affected no other; no write with a version
 # followed a write of a later term of a leader, or of a later owner of a shard; each change was
-# reconciled by the owner of its shard, also while shards moved. Says nothing about other faults and
-# versions, networks, load balancers, or several API servers. The printed times are those of one
-# run.
+# reconciled by the owner of its shard, also while shards moved. The test kit answered requests as
+# the API server did, and kubectl worked with it. Says nothing about other faults and versions,
+# networks, load balancers, or several API servers. The printed times are those of one run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/common.sh
@@ -32,4 +32,6 @@ case ${1:-all} in
   all) build=(--release) chosen=() ;;
   *) build=(--release) chosen=("$@") ;;
 esac
+# For the scenario that runs kubectl with the test kit.
+cargo build --quiet "${build[@]}" -p deltafifo-testkit --features cli
 cargo run --quiet "${build[@]}" -p deltafifo-e2e -- --binaries "$DELTAFIFO_E2E_BIN" "${chosen[@]}"

@@ -68,6 +68,10 @@ struct Cli {
     /// --objects, create these objects and print how many there are
     #[arg(long, conflicts_with_all = ["scenarios", "smoke", "trials", "candidate"])]
     serve: bool,
+    /// Record the requests of kubectl and kube-rs to the test kit in this file, and run nothing
+    /// else: see e2e/src/testkit/traffic.rs
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["scenarios", "smoke", "serve"])]
+    record: Option<PathBuf>,
     /// The number of objects in the scenarios churn and large, 10000 and 100000 by default; with
     /// --serve, the number of objects to create
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(100..=1_000_000))]
@@ -124,9 +128,15 @@ async fn shutdown_signal() -> io::Result<()> {
 }
 
 async fn run(cli: &Cli) -> ExitCode {
-    if cli.serve {
-        return match serve::serve(&cli.binaries, cli.objects.map(|objects| objects as usize)).await
-        {
+    let other = if cli.serve {
+        Some(serve::serve(&cli.binaries, cli.objects.map(|objects| objects as usize)).await)
+    } else if let Some(file) = &cli.record {
+        Some(testkit::record(&cli.binaries.join(testkit::KUBECTL), file).await)
+    } else {
+        None
+    };
+    if let Some(ended) = other {
+        return match ended {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("e2e: {}", error_chain(&*error));

@@ -1,11 +1,12 @@
-//! The scenario of the test kit, which must answer as the real API server does: see `testkit/`.
+//! The scenario of the test kit, which must answer as the real API server does, and serve
+//! `kubectl`: see `testkit/`.
 
 use deltafifo_testkit::{ApiServer, Resource};
 use serde_json::json;
 
 use super::{Ended, Outcome, Setting};
 use crate::servers::{NAMESPACE, Options, Servers};
-use crate::testkit::compare;
+use crate::testkit::{KUBECTL, check, compare};
 
 pub async fn run(setting: &Setting) -> Ended {
     // Pods need no account here.
@@ -20,9 +21,11 @@ pub async fn run(setting: &Setting) -> Ended {
     let client = kube::Client::try_from(kube::Config::new(serving.url().parse()?))?;
     let compared = compare(servers.client(), client).await?;
     let (requests, differences) = (compared.requests, compared.differences);
-    if differences.is_empty() {
-        return Ok(Outcome::Held(format!("{requests} answers were equal")));
+    if !differences.is_empty() {
+        let count = differences.len();
+        let all = differences.join("\n");
+        return Err(format!("{count} of {requests} answers differ:\n{all}").into());
     }
-    let count = differences.len();
-    Err(format!("{count} of {requests} answers differ:\n{}", differences.join("\n")).into())
+    let commands = check(&setting.binaries.join(KUBECTL), &setting.dir).await?;
+    Ok(Outcome::Held(format!("{requests} answers were equal, and {commands} kubectl commands")))
 }

@@ -18,14 +18,23 @@ const VARYING: [&str; 6] = [
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub code: u16,
-    /// The body, or its text if it is not JSON.
+    /// The body, the events of a watch as a list, or the text of a body that is not JSON.
     pub body: Value,
 }
 
 impl Answer {
     pub fn new(code: u16, body: &[u8]) -> Self {
         let text = || Value::from(String::from_utf8_lossy(body).into_owned());
-        Self { code, body: serde_json::from_slice(body).unwrap_or_else(|_| text()) }
+        let events = serde_json::Deserializer::from_slice(body).into_iter::<Value>();
+        let body = match events.collect::<Result<Vec<Value>, _>>() {
+            Ok(mut events) if events.len() == 1 && events[0].get("object").is_none() => {
+                events.remove(0)
+            }
+            // Servers send bookmarks at different times.
+            Ok(events) => events.into_iter().filter(|event| event["type"] != "BOOKMARK").collect(),
+            Err(_) => text(),
+        };
+        Self { code, body }
     }
 
     /// Returns a field of the metadata, or `""`.
@@ -58,6 +67,7 @@ fn normalise(value: &mut Value) {
                     }
                     Value::Array(list) if name == "managedFields" => managers(list),
                     Value::Array(list) if name == "causes" => causes(list),
+                    Value::Array(cells) if name == "cells" => cells.iter_mut().for_each(age),
                     Value::Array(list) if name == "verbs" => list.sort_by_key(Value::to_string),
                     value => normalise(value),
                 }
@@ -69,6 +79,14 @@ fn normalise(value: &mut Value) {
         }
         Value::Array(list) => list.iter_mut().for_each(normalise),
         _ => {}
+    }
+}
+
+/// Replaces an age in a table, such as `10s`.
+fn age(cell: &mut Value) {
+    let seconds = cell.as_str().and_then(|text| text.strip_suffix('s'));
+    if seconds.is_some_and(|seconds| seconds.parse::<u32>().is_ok()) {
+        *cell = "<age>".into();
     }
 }
 

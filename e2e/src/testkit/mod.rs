@@ -1,11 +1,15 @@
-//! The test kit beside the real API server: both get one list of requests. Their answers must have
-//! the same code, and must agree in the whole body, in the part that the test kit sends, or in kind
-//! and reason.
+//! The test kit beside the real API server: both get one list of requests, some written by hand and
+//! some recorded from clients. Their answers must have the same code, and must agree in the whole
+//! body, in the part that the test kit sends, or in kind and reason. `kubectl` also runs with the
+//! test kit alone.
 
 mod answer;
+mod commands;
 mod merges;
+mod record;
 mod recorded;
 mod step;
+mod traffic;
 
 use std::time::Duration;
 
@@ -19,9 +23,13 @@ use tokio::time::{Instant, sleep};
 
 use crate::wait::POLL;
 use answer::{Answer, difference, inequality};
+pub use commands::check;
+pub use record::record;
 use recorded::{DEFINITIONS, WIDGETS, definition};
 use step::{Comparison, Step};
 
+/// The name of the program of `kubectl`.
+pub const KUBECTL: &str = "kubectl";
 /// The longest time until the real server serves a new kind.
 const DEFINING: Duration = Duration::from_secs(30);
 
@@ -37,19 +45,23 @@ impl Server {
     }
 
     async fn send(&mut self, step: &Step) -> Result<Answer, BoxError> {
-        let mut body = step.body.clone();
+        let (mut path, mut body) = (step.path.clone(), step.body.clone());
         for (name, value) in &self.known {
+            path = path.replace(name, value);
             body = body.replace(name, value);
         }
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(step.method.clone())
-            .uri(&step.path)
-            .header("content-type", step.content_type)
-            .header("user-agent", "e2e/1")
-            .body(Body::from(body.into_bytes()))?;
+            .uri(path)
+            .header("content-type", &*step.content_type)
+            .header("user-agent", "e2e/1");
+        if !step.accept.is_empty() {
+            request = request.header("accept", &step.accept);
+        }
+        let request = request.body(Body::from(body.into_bytes()))?;
         let (parts, body) = self.client.send(request).await?.into_parts();
         let answer = Answer::new(parts.status.as_u16(), &body.collect().await?.to_bytes());
-        if let Some(name) = step.name {
+        if let Some(name) = &step.name {
             let fields = [("uid", "uid"), ("version", "resourceVersion")];
             // The last value of a name counts.
             let new = fields.map(|(field, from)| {
@@ -94,8 +106,9 @@ pub async fn compare(real: Client, kit: Client) -> Result<Compared, BoxError> {
         sleep(POLL).await;
     }
     let mut compared = Compared::default();
-    for step in recorded::parts().into_iter().chain(merges::parts()).flatten() {
-        let (expected, actual) = (real.send(&step).await?, kit.send(&step).await?);
+    let written = recorded::parts().into_iter().chain(merges::parts()).flatten();
+    for step in written.chain(traffic::steps()?) {
+        let (expected, actual) = tokio::try_join!(real.send(&step), kit.send(&step))?;
         compared.requests += 1;
         if let Some(difference) = differs(&step, &expected, &actual) {
             let Step { method, path, body, .. } = &step;

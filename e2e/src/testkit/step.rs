@@ -1,5 +1,7 @@
 //! One recorded request, and how its answers are compared.
 
+use std::borrow::Cow;
+
 use http::Method;
 use serde_json::Value;
 
@@ -26,12 +28,14 @@ pub enum Comparison {
 pub struct Step {
     pub method: Method,
     pub path: String,
-    pub content_type: &'static str,
+    pub content_type: Cow<'static, str>,
+    /// The form in which the client wants the answer; empty for any.
+    pub accept: String,
     /// The body. `${NAME.uid}` and `${NAME.version}` stand for values of earlier answers.
     pub body: String,
     pub comparison: Comparison,
     /// The name under which later requests use the uid and version of the answer.
-    pub name: Option<&'static str>,
+    pub name: Option<String>,
 }
 
 impl Step {
@@ -39,7 +43,8 @@ impl Step {
         Self {
             method,
             path: path.into(),
-            content_type: JSON,
+            content_type: JSON.into(),
+            accept: String::new(),
             body,
             comparison: Comparison::Equal,
             name: None,
@@ -59,7 +64,10 @@ impl Step {
     }
 
     pub fn patch(path: impl Into<String>, content_type: &'static str, body: &Value) -> Self {
-        Self { content_type, ..Self::new(Method::PATCH, path, body.to_string()) }
+        Self {
+            content_type: content_type.into(),
+            ..Self::new(Method::PATCH, path, body.to_string())
+        }
     }
 
     /// Applies a configuration as this manager.
@@ -86,6 +94,6 @@ impl Step {
     }
 
     pub fn named(self, name: &'static str) -> Self {
-        Self { name: Some(name), ..self }
+        Self { name: Some(name.to_owned()), ..self }
     }
 }

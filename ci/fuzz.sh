@@ -12,17 +12,19 @@ need_nightly
 cargo +nightly fuzz --version >/dev/null 2>&1 || cargo install --locked cargo-fuzz >/dev/null 2>&1 ||
   cargo install cargo-fuzz || skip "cargo-fuzz cannot be installed"
 
-if (($#)); then targets=("$@"); else targets=($(cargo +nightly fuzz list)); fi
-((${#targets[@]})) || { echo "no fuzz targets were found" >&2; exit 1; }
+all=($(cargo +nightly fuzz list))
+((${#all[@]})) || { echo "no fuzz targets were found" >&2; exit 1; }
+targets=("${@:-${all[@]}}")
 # The inputs contain no long constants that a fuzzer would have to guess (those of `files` are in
 # its seeds), so comparisons need no instrumentation. AddressSanitizer need not record allocation
 # stacks, which only its reports use: a finding can be run again with them. Together this gives two
 # to four times as many executions.
 build=(--no-trace-compares)
 export ASAN_OPTIONS=${ASAN_OPTIONS:-malloc_context_size=1:detect_stack_use_after_return=0:quarantine_size_mb=16:max_malloc_fill_size=64}
-# All targets are built first, so that building takes none of a target's seconds. A failed build is
-# an error.
-for target in "${targets[@]}"; do cargo +nightly fuzz build "${build[@]}" "$target"; done
+# Targets are built first, so that building takes none of a target's seconds. All of them are built
+# at a time, because one target keeps one core busy. A failed build is an error.
+if (($# == 1)); then only=("$1"); else only=(); fi
+cargo +nightly fuzz build "${build[@]}" "${only[@]}"
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

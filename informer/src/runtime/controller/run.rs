@@ -6,6 +6,7 @@ use std::future::pending;
 use std::mem;
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_stream::stream;
 use deltafifo::panics::{ignore_panic, panic_message};
@@ -17,6 +18,7 @@ use kube::Resource;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
+use tokio::time::sleep;
 use tracing::{Instrument, Span, info_span};
 
 use super::deleted::{self, Deletion, Deletions, OnDeleted};
@@ -42,6 +44,9 @@ use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
 use crate::util::catching::catching;
 use crate::workqueue::Item;
+
+/// The longest wait for tasks that have been aborted. A panic of one of them unwinds in less time.
+const UNWINDING: Duration = Duration::from_secs(5);
 
 /// Returns the stream of [`Controller::run`].
 pub(super) fn stream<F, ReconcilerFut, Ctx>(
@@ -296,13 +301,26 @@ where
     /// Ends all tasks, and waits until none is being polled. A task that panics on another thread
     /// drops the writer of a store before its panic can be seen: the panic is then resumed here, as
     /// it is the cause of what the dropped writer looks like.
+    ///
+    /// The wait ends after [`UNWINDING`] and at a forced end, because a stream of the user may
+    /// block in its poll, which nothing can cancel.
     async fn end_tasks(&mut self) {
         let mut tasks = mem::take(&mut self.started.tasks);
         self.started.end();
         tasks.abort_all();
-        while let Some(ended) = tasks.join_next().await {
-            if let Err(error) = ended {
-                resume_panic(error);
+        let longest = sleep(UNWINDING);
+        tokio::pin!(longest);
+        loop {
+            let ended = tokio::select! {
+                biased;
+                Some(()) = self.forceful.next() => return,
+                ended = tasks.join_next() => ended,
+                () = &mut longest => return,
+            };
+            match ended {
+                Some(Ok(())) => {}
+                Some(Err(error)) => resume_panic(error),
+                None => return,
             }
         }
     }
@@ -662,3 +680,6 @@ fn resume_panic(with: JoinError) {
         resume_unwind(panic);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,9 @@
 //! The subscribers of a shared store.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use async_broadcast::{InactiveReceiver, Receiver, Sender};
@@ -39,14 +39,6 @@ impl<K> Change<K> {
     pub(in crate::runtime) fn is_certain(&self) -> bool {
         !matches!(self, Self::Deleted { may_exist: true, .. })
     }
-
-    /// Returns the state that the change is about.
-    fn object(&self) -> &Arc<K> {
-        match self {
-            Self::Applied { new, .. } => new,
-            Self::Deleted { old, .. } => old,
-        }
-    }
 }
 
 impl<K> Clone for Change<K> {
@@ -60,11 +52,16 @@ impl<K> Clone for Change<K> {
     }
 }
 
+/// A change, and the number of the event that made it. Numbers grow.
+type Numbered<K> = (u64, Change<K>);
+
 /// The sending half of the bounded buffer of changes, of which each subscriber receives all.
 pub(super) struct Dispatcher<K> {
-    sender: Sender<Change<K>>,
+    sender: Sender<Numbered<K>>,
     /// Keeps the buffer open while there are no subscribers.
-    inactive: InactiveReceiver<Change<K>>,
+    inactive: InactiveReceiver<Numbered<K>>,
+    /// The number of the last event that the store has.
+    stored: Arc<AtomicU64>,
 }
 
 impl<K> Dispatcher<K> {
@@ -72,17 +69,26 @@ impl<K> Dispatcher<K> {
         let (mut sender, receiver) = async_broadcast::broadcast(capacity.max(1));
         // Changes without a subscriber are dropped.
         sender.set_await_active(false);
-        Self { sender, inactive: receiver.deactivate() }
+        Self { sender, inactive: receiver.deactivate(), stored: Arc::default() }
     }
 
-    /// Waits until the buffer has room for `change`, and puts it there.
-    pub(super) async fn send(&self, change: Change<K>) {
-        // Fails only if there is no subscriber.
-        let _ = self.sender.broadcast_direct(change).await;
+    /// Puts the changes of an event, which the store already has, into the buffer. Waits until
+    /// there is room for each.
+    pub(super) async fn send(&self, changes: Vec<Change<K>>) {
+        // Release: a subscriber that reads the number also finds the event in the store.
+        let number = self.stored.fetch_add(1, Ordering::Release) + 1;
+        for change in changes {
+            // Fails only if there is no subscriber.
+            let _ = self.sender.broadcast_direct((number, change)).await;
+        }
     }
 
-    pub(super) fn subscribe(&self) -> Receiver<Change<K>> {
-        self.inactive.activate_cloned()
+    pub(super) fn subscribe(&self, reader: Store<K>) -> ReflectHandle<K>
+    where
+        K: Resource,
+    {
+        let changes = self.inactive.activate_cloned();
+        ReflectHandle { changes, stored: Arc::clone(&self.stored), reader }
     }
 }
 
@@ -110,15 +116,13 @@ impl<K> Dispatcher<K> {
 ///   states of its objects stay in memory.
 /// * The type of the objects may be [dynamic](kube::core::DynamicObject).
 pub struct ReflectHandle<K: Resource + 'static> {
-    changes: Receiver<Change<K>>,
+    changes: Receiver<Numbered<K>>,
+    /// The number of the last event that the store has.
+    stored: Arc<AtomicU64>,
     reader: Store<K>,
 }
 
 impl<K: Resource + 'static> ReflectHandle<K> {
-    pub(super) fn new(changes: Receiver<Change<K>>, reader: Store<K>) -> Self {
-        Self { changes, reader }
-    }
-
     /// Returns a read handle to the store.
     #[must_use]
     pub fn reader(&self) -> Store<K> {
@@ -132,29 +136,22 @@ impl<K: Resource + Send + Sync + 'static> ReflectHandle<K> {
     /// all later ones.
     ///
     /// Without the stored objects, the first change of an object that the handle has not yielded
-    /// would be an update, which a predicate may reject.
+    /// would be an update, which a predicate may reject. An object that was made again before the
+    /// start comes before the deletion of the former one.
     pub(in crate::runtime) fn into_changes(self) -> impl Stream<Item = Change<K>> + Send + use<K> {
-        let Self { mut changes, reader } = self;
+        let Self { mut changes, stored, reader } = self;
         async_stream::stream! {
-            let store = reader.reader();
-            let key = |object: &Arc<K>| store.keys().key(object).unwrap_or_default();
-            let stored = store.list();
-            // The states that have not changed since. The buffer may still have their changes.
-            let mut unchanged: HashMap<_, _> =
-                stored.iter().map(|object| (key(object), object.clone())).collect();
-            for new in stored {
+            // Before the objects, so that they are at least as new as this event. Of an event that
+            // is stored between the two, an object may be yielded twice, which is harmless.
+            let listed = stored.load(Ordering::Acquire);
+            for new in reader.reader().list() {
                 yield Change::Applied { old: None, new };
             }
-            while let Some(change) = changes.next().await {
-                let first = if unchanged.is_empty() {
-                    None
-                } else {
-                    unchanged.remove(&key(change.object()))
-                };
-                match (&change, first) {
-                    (Change::Applied { old: None, new }, Some(first))
-                        if Arc::ptr_eq(new, &first) => {}
-                    _ => yield change,
+            while let Some((number, change)) = changes.next().await {
+                // Such an object was yielded above, or its next change is still in the buffer.
+                let is_known = matches!(change, Change::Applied { old: None, .. });
+                if number > listed || !is_known {
+                    yield change;
                 }
             }
         }
@@ -167,8 +164,8 @@ impl<K: Resource + 'static> Stream for ReflectHandle<K> {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Arc<K>>> {
         loop {
             match ready!(self.changes.poll_next_unpin(context)) {
-                Some(Change::Applied { new, .. }) => return Poll::Ready(Some(new)),
-                Some(Change::Deleted { .. }) => {}
+                Some((_, Change::Applied { new, .. })) => return Poll::Ready(Some(new)),
+                Some((_, Change::Deleted { .. })) => {}
                 None => return Poll::Ready(None),
             }
         }
@@ -177,7 +174,8 @@ impl<K: Resource + 'static> Stream for ReflectHandle<K> {
 
 impl<K: Resource + 'static> Clone for ReflectHandle<K> {
     fn clone(&self) -> Self {
-        Self { changes: self.changes.clone(), reader: self.reader.clone() }
+        let stored = Arc::clone(&self.stored);
+        Self { changes: self.changes.clone(), stored, reader: self.reader.clone() }
     }
 }
 
@@ -342,6 +340,20 @@ mod tests {
             changes.sort();
             assert_eq!(changes, ["+101", "+102"]);
         }
+    }
+
+    /// Of a handle that starts late, the buffer has the changes of `a` and `b`, and the store has
+    /// the last state of each.
+    #[test]
+    fn changes_before_a_late_start_follow_the_stored_objects() {
+        let (_, writer) = store_shared(100);
+        let handle: ReflectHandle<ConfigMap> = writer.subscribe().unwrap();
+        let mut events = list(&[("a", 101), ("b", 102)]);
+        events.extend([103, 204].map(|state| Ok(Event::Apply(map("a", state)))));
+        events.push(Ok(Event::Delete(map("b", 105))));
+        assert!(reflector(writer, stream::iter(events)).count().now_or_never().is_some());
+        let changes = shown_changes(handle.into_changes());
+        assert_eq!(changes, ["+204", "101>103", "-103", "-102>105"]);
     }
 
     #[test]

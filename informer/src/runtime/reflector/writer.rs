@@ -120,7 +120,7 @@ impl<K: Resource + Clone + 'static> Writer<K> {
     #[must_use]
     pub fn subscribe(&self) -> Option<ReflectHandle<K>> {
         let dispatcher = self.dispatcher.as_ref()?;
-        Some(ReflectHandle::new(dispatcher.subscribe(), self.as_reader()))
+        Some(dispatcher.subscribe(self.as_reader()))
     }
 
     /// Applies an event to the store. [Subscribers](Self::subscribe) are not notified, as in kube.
@@ -241,9 +241,7 @@ impl<K: Resource + Clone + 'static> Writer<K> {
     /// Passes changes to the subscribers. Waits while one of them lags behind.
     async fn dispatch(&self, changes: Vec<Change<K>>) {
         if let Some(dispatcher) = &self.dispatcher {
-            for change in changes {
-                dispatcher.send(change).await;
-            }
+            dispatcher.send(changes).await;
         }
     }
 }

@@ -195,6 +195,7 @@ mod tests {
 
     use futures_util::{FutureExt, Stream, StreamExt, stream};
     use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::core::Status;
     use kube::runtime::watcher::{self, Event};
 
     use super::super::{ReflectHandle, reflector, store_shared};
@@ -317,6 +318,29 @@ mod tests {
         assert_eq!(changes, ["+101", "101>101", "+102"]);
         assert!(last.iter().all(|change| change.starts_with('?')), "{last:?}");
         assert_eq!(last.len(), 2);
+    }
+
+    #[test]
+    fn list_after_an_error_that_begins_no_list_is_of_another_watcher() {
+        let status = |code| Box::new(Status::failure("the server's words", "").with_code(code));
+        let failed = || kube::Error::Service("as the test wants".into());
+        let with_list_after = |error| {
+            let mut events = list(&[("a", 101)]);
+            events.push(Err(error));
+            events.extend(list(&[]));
+            changes(events)
+        };
+        for error in [watcher::Error::NoResourceVersion, watcher::Error::WatchError(status(410))] {
+            assert_eq!(with_list_after(error), ["+101", "-101"]);
+        }
+        for error in [
+            watcher::Error::InitialListFailed(failed()),
+            watcher::Error::WatchStartFailed(failed()),
+            watcher::Error::WatchFailed(failed()),
+            watcher::Error::WatchError(status(500)),
+        ] {
+            assert_eq!(with_list_after(error), ["+101", "?101"]);
+        }
     }
 
     #[test]

@@ -1,33 +1,39 @@
 //! Signs that a writer receives the events of more than one watcher.
 
-use kube::runtime::watcher::Event;
+use kube::runtime::watcher::{Error, Event};
 
 /// A record of the events of a stream that shows whether they are those of several watchers.
 ///
 /// A watcher of kube yields `Init`, `InitApply` for each object, and `InitDone`; only then `Apply`
-/// and `Delete`. It begins another list after an error. A streamed list may begin anew without one.
+/// and `Delete`. It begins another list after an error of some kinds (see `begins_list`). A
+/// streamed list may begin anew without one.
 #[derive(Debug)]
 pub(super) struct Watchers {
     /// The lists that began and have not ended. Lists that were given up are included.
     begun: usize,
     /// Whether a list has begun since the last one ended.
     is_list_open: bool,
-    /// Whether there may have been an error since the last list ended.
-    may_have_failed: bool,
+    /// Whether the watcher may begin another list although the last one has ended.
+    may_list: bool,
     are_several: bool,
 }
 
 impl Default for Watchers {
     fn default() -> Self {
         // The first list needs no error before it.
-        Self { begun: 0, is_list_open: false, may_have_failed: true, are_several: false }
+        Self { begun: 0, is_list_open: false, may_list: true, are_several: false }
     }
 }
 
 impl Watchers {
     /// Records an error of the stream.
-    pub(super) fn fail(&mut self) {
-        self.may_have_failed = true;
+    pub(super) fn fail(&mut self, error: &Error) {
+        self.may_list |= begins_list(error);
+    }
+
+    /// Records that there may have been an error after which the watcher lists again.
+    pub(super) fn allow_list(&mut self) {
+        self.may_list = true;
     }
 
     /// Records an event. Returns whether it ends a list that began before the end of another one,
@@ -35,7 +41,7 @@ impl Watchers {
     pub(super) fn observe<K>(&mut self, event: &Event<K>) -> bool {
         let is_of_another_list = !self.is_list_open && self.begun > 0;
         let is_of_another = match event {
-            Event::Init => !self.is_list_open && !self.may_have_failed,
+            Event::Init => !self.is_list_open && !self.may_list,
             Event::InitApply(_) | Event::InitDone => is_of_another_list,
             Event::Apply(_) | Event::Delete(_) => self.is_list_open,
         };
@@ -55,7 +61,7 @@ impl Watchers {
             Event::InitDone => {
                 self.begun = self.begun.saturating_sub(1);
                 self.is_list_open = false;
-                self.may_have_failed = false;
+                self.may_list = false;
             }
             Event::InitApply(_) | Event::Apply(_) | Event::Delete(_) => {}
         }
@@ -65,5 +71,15 @@ impl Watchers {
     /// Returns whether there are several watchers, as far as the events have shown.
     pub(super) fn are_several(&self) -> bool {
         self.are_several
+    }
+}
+
+/// Returns whether a watcher of kube that has yielded this error after its list begins another one.
+/// After the others it watches again, or has yielded `Init` before.
+fn begins_list(error: &Error) -> bool {
+    match error {
+        Error::NoResourceVersion => true,
+        Error::WatchError(status) => status.code == 410,
+        Error::InitialListFailed(_) | Error::WatchStartFailed(_) | Error::WatchFailed(_) => false,
     }
 }

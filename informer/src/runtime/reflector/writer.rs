@@ -44,8 +44,11 @@ use crate::KubeMeta;
 /// began. The first sign of a second watcher is logged as a warning: an event that no single
 /// watcher of kube yields at that place. From then on a subscribed controller does not call
 /// [`on_deleted`](crate::runtime::Controller::on_deleted) because of a list, since the object may
-/// still exist. A list that begins although the last one is complete and no error followed it is
-/// such a sign, so pass the errors of the stream to the [`reflector`], too.
+/// still exist. Such a sign is a list that begins although the last one is complete and no error
+/// followed it after which kube's watcher lists again: `NoResourceVersion`, or a `WatchError` with
+/// the code 410. So pass the errors of the stream to the [`reflector`], too. A second watcher that
+/// begins right after such an error is noticed later, when the lists of both overlap, or not at all
+/// if they never do.
 pub struct Writer<K: Resource + 'static> {
     store: Indexer<K, KubeMeta>,
     /// The objects of a list that is not complete, by key; `None` if there is none.
@@ -142,7 +145,7 @@ impl<K: Resource + Clone + 'static> Writer<K> {
     /// ```
     pub fn apply_watcher_event(&mut self, event: &Event<K>) {
         // The stream may have yielded errors that are not passed here.
-        self.watchers.fail();
+        self.watchers.allow_list();
         self.apply(event);
     }
 
@@ -356,7 +359,7 @@ where
                     let changes = writer.apply(event);
                     writer.dispatch(changes).await;
                 }
-                Err(_) => writer.watchers.fail(),
+                Err(error) => writer.watchers.fail(error),
             }
             yield event;
         }

@@ -37,22 +37,22 @@
 //! | `informer_handler_told_total` | counter | Changes and objects of walks that the handler was notified of, or that its filter rejected |
 //! | `informer_handler_queue_duration_seconds` | histogram | Time that a change waits in the buffer until the handler is notified |
 //! | `informer_handler_work_duration_seconds` | histogram | Time from a notification until the handler asks for the next. In a batch each change has a value: from when it was taken out of the buffer until the call with the batch has returned |
-//! | `informer_handler_overruns_total` | counter | How often a buffer that drops and resyncs was full |
+//! | `informer_handler_overruns_total` | counter | Times that a buffer that drops and resyncs was full |
 //!
 //! An informer of compact objects (feature `compact`) also has these:
 //!
 //! | metric | kind | meaning |
 //! | --- | --- | --- |
 //! | `informer_compact_bytes` | gauge | Bytes of the compact objects that are alive, without their bases and dictionaries |
-//! | `informer_compact_raw_bytes` | gauge | Bytes of the JSON of these objects |
-//! | `informer_compact_base_bytes` | gauge | Bytes of their packed bases, plus the bytes of the texts of bases that are kept unpacked |
-//! | `informer_compact_dictionary_bytes` | gauge | Bytes of their dictionaries |
+//! | `informer_compact_raw_bytes` | gauge | Bytes of the JSON of the compact objects that are alive |
+//! | `informer_compact_base_bytes` | gauge | Bytes of the packed bases of compact objects, plus the bytes of the texts of bases that are kept unpacked |
+//! | `informer_compact_dictionary_bytes` | gauge | Bytes of the dictionaries of compact objects |
 //! | `informer_compact_decodes_total` | counter | Calls of `Compact::decode` |
 //! | `informer_compact_failed_decodes_total` | counter | Calls of `Compact::decode` that failed |
 //! | `informer_compact_decode_seconds` | gauge | Time that all calls of `Compact::decode` have taken together; it only grows |
-//! | `informer_compact_decoded_hits_total` | counter | Calls that found their object in the cache of decoded objects |
-//! | `informer_compact_decoded_misses_total` | counter | Calls that did not find it there, and decoded it |
-//! | `informer_compact_decoded_bytes` | gauge | Bytes that the objects in this cache are assumed to take |
+//! | `informer_compact_decoded_hits_total` | counter | Calls of `Compact::decode_shared` that found the object in the cache of decoded objects |
+//! | `informer_compact_decoded_misses_total` | counter | Calls of `Compact::decode_shared` that did not find the object in the cache of decoded objects, and decoded it |
+//! | `informer_compact_decoded_bytes` | gauge | Bytes that the objects in the cache of decoded objects are assumed to take |
 //!
 //! Labels are `name`, `resource` (as in `deployments.v1.apps`) and `namespace` (empty for all
 //! namespaces); metrics of handlers also have `handler`. Where client-go, or Kubernetes for
@@ -235,21 +235,25 @@ pub(crate) const WORK_DURATION: Metric = Metric::histogram(
 );
 pub(crate) const OVERRUNS: Metric = Metric::counter(
     "informer_handler_overruns_total",
-    "How often a buffer that drops and resyncs was full",
+    "Times that a buffer that drops and resyncs was full",
 );
 
 pub(crate) const COMPACT_BYTES: Metric = Metric::gauge(
     "informer_compact_bytes",
     "Bytes of the compact objects that are alive, without their bases and dictionaries",
 );
-pub(crate) const RAW_BYTES: Metric =
-    Metric::gauge("informer_compact_raw_bytes", "Bytes of the JSON of these objects");
+pub(crate) const RAW_BYTES: Metric = Metric::gauge(
+    "informer_compact_raw_bytes",
+    "Bytes of the JSON of the compact objects that are alive",
+);
 pub(crate) const BASE_BYTES: Metric = Metric::gauge(
     "informer_compact_base_bytes",
-    "Bytes of their packed bases, plus the bytes of the texts of bases that are kept unpacked",
+    "Bytes of the packed bases of compact objects, plus the bytes of the texts of bases that are kept unpacked",
 );
-pub(crate) const DICTIONARY_BYTES: Metric =
-    Metric::gauge("informer_compact_dictionary_bytes", "Bytes of their dictionaries");
+pub(crate) const DICTIONARY_BYTES: Metric = Metric::gauge(
+    "informer_compact_dictionary_bytes",
+    "Bytes of the dictionaries of compact objects",
+);
 pub(crate) const DECODES: Metric =
     Metric::counter("informer_compact_decodes_total", "Calls of `Compact::decode`");
 pub(crate) const FAILED_DECODES: Metric = Metric::counter(
@@ -262,15 +266,15 @@ pub(crate) const DECODE_SECONDS: Metric = Metric::gauge(
 );
 pub(crate) const DECODED_HITS: Metric = Metric::counter(
     "informer_compact_decoded_hits_total",
-    "Calls that found their object in the cache of decoded objects",
+    "Calls of `Compact::decode_shared` that found the object in the cache of decoded objects",
 );
 pub(crate) const DECODED_MISSES: Metric = Metric::counter(
     "informer_compact_decoded_misses_total",
-    "Calls that did not find it there, and decoded it",
+    "Calls of `Compact::decode_shared` that did not find the object in the cache of decoded objects, and decoded it",
 );
 pub(crate) const DECODED_BYTES: Metric = Metric::gauge(
     "informer_compact_decoded_bytes",
-    "Bytes that the objects in this cache are assumed to take",
+    "Bytes that the objects in the cache of decoded objects are assumed to take",
 );
 
 /// All metrics of reflectors, informers and handlers, in the order of the tables above. The last

@@ -16,6 +16,9 @@ mod meter;
 mod registry;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, DirEntry};
+use std::io;
+use std::path::Path;
 
 use clap::Parser;
 use deltafifo_informer::shared_informer::HandlerOptions;
@@ -102,6 +105,30 @@ async fn manifests_of_examples_that_only_read_have_the_rights_of_an_informer() {
     deployed::check(include_str!("../../examples/deploy/bridges.yaml"), &server);
     deployed::check(include_str!("../../examples/deploy/deployments.yaml"), &server);
     deployed::check(OF_METRICS, &server);
+}
+
+/// Returns the names of the entries of a folder of this crate, without their extensions.
+fn names(folder: &str) -> BTreeSet<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let name = |entry: io::Result<DirEntry>| {
+        entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned()
+    };
+    fs::read_dir(folder).unwrap().map(name).collect()
+}
+
+#[test]
+fn each_example_has_a_manifest_or_a_reason_why_it_has_none() {
+    let readme = include_str!("../../examples/deploy/README.md");
+    let (with, without) = readme.split_once("These examples have no manifest:").unwrap();
+    let manifests = names("examples/deploy");
+    let mut examples = names("examples");
+    // The manifests, and a module that examples share.
+    assert!(examples.remove("deploy") && examples.remove("cluster"));
+    for example in examples {
+        let has_manifest = manifests.contains(&example);
+        assert_eq!(with.contains(&format!("`{example}`")), has_manifest, "{example}");
+        assert_eq!(without.contains(&format!("- `{example}` ")), !has_manifest, "{example}");
+    }
 }
 
 /// Returns the manifests of the example `pods` with its rights in one namespace only.

@@ -1,7 +1,6 @@
 //! Tests of the decoding in controllers of compact objects. Many other tests of `runtime` run
 //! with compact maps as well (`rig::Stored`).
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::error::Error;
 use std::sync::Arc;
@@ -28,6 +27,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
+use super::kind_config_map::kind_config_map;
 use super::rig::{controller, gated, map, maps, missing, pod, poll, poll_idle, server, value};
 
 /// Returns a running informer of compact objects.
@@ -247,34 +247,7 @@ impl<'de> Deserialize<'de> for Hooked {
     }
 }
 
-impl kube::Resource for Hooked {
-    type DynamicType = ();
-    type Scope = <ConfigMap as kube::Resource>::Scope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        ConfigMap::kind(&())
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        ConfigMap::group(&())
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        ConfigMap::version(&())
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        ConfigMap::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        self.0.meta()
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        self.0.meta_mut()
-    }
-}
+kind_config_map!(Hooked, |Hooked(map)| &map.metadata, |Hooked(map)| &mut map.metadata);
 
 #[tokio::test(start_paused = true)]
 async fn no_reconcile_begins_if_the_controller_shuts_down_during_the_decoding() {

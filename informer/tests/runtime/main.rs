@@ -20,6 +20,7 @@ mod deployed;
 mod dynamic;
 mod finalizers;
 mod gone;
+mod kind_config_map;
 mod kubes_store;
 mod named;
 mod namespaces;

@@ -1,6 +1,5 @@
 //! Tests of stores that the events of a kube watcher fill, beside kube's on the same events.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,14 +12,13 @@ use deltafifo_informer::runtime::reflector::{
 };
 use deltafifo_informer::runtime::watcher::{self, Event};
 use futures_util::{FutureExt, Stream, StreamExt, stream};
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
 use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::reflector as kubes;
 use proptest::prelude::*;
 
+use super::kind_config_map::kind_config_map;
 use super::rig::{idle, map, name, typed, value};
 
 type WatcherEvent = Event<ConfigMap>;
@@ -225,35 +223,14 @@ fn list_does_not_undo_a_newer_event_of_another_watcher() {
 #[derive(Clone)]
 struct Counted(ConfigMap, Arc<AtomicUsize>);
 
-impl Resource for Counted {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        ConfigMap::kind(&())
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        ConfigMap::group(&())
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        ConfigMap::version(&())
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        ConfigMap::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        self.1.fetch_add(1, Ordering::Relaxed);
-        self.0.meta()
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        self.0.meta_mut()
-    }
-}
+kind_config_map!(
+    Counted,
+    |Counted(map, reads)| {
+        reads.fetch_add(1, Ordering::Relaxed);
+        &map.metadata
+    },
+    |Counted(map, _)| &mut map.metadata
+);
 
 #[test]
 fn events_within_a_long_list_cost_as_much_as_outside_of_it() {

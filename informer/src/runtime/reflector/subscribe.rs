@@ -381,6 +381,25 @@ mod tests {
     }
 
     #[test]
+    fn handle_keeps_no_object_after_its_start() {
+        let (store, mut writer) = store_shared(100);
+        for name in ["a", "b"] {
+            writer.apply_watcher_event(&Event::Apply(map(name, 101)));
+        }
+        let handle: ReflectHandle<ConfigMap> = writer.subscribe().unwrap();
+        let events = stream::iter([Ok(Event::Apply(map("c", 101)))]).chain(stream::pending());
+        let mut root = pin!(reflector(writer, events));
+        assert!(root.next().now_or_never().is_some());
+        let mut changes = pin!(handle.into_changes());
+        for _ in 0..3 {
+            assert!(changes.next().now_or_never().is_some());
+        }
+        assert!(changes.next().now_or_never().is_none(), "no first state is yielded twice");
+        // One for the store, and one for `state`.
+        assert!(store.state().iter().all(|object| Arc::strong_count(object) == 2));
+    }
+
+    #[test]
     fn change_of_a_stored_object_follows_its_first_state() {
         let (_, mut writer) = store_shared(100);
         writer.apply_watcher_event(&Event::Apply(map("a", 101)));

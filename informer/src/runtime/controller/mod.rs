@@ -5,7 +5,7 @@
 //!   main objects: main_objects.rs, by source.rs or streams.rs ---------\
 //!   other informers: source.rs --> mapping: relations.rs, owned.rs ----+
 //!   user streams: relations.rs, streams.rs, shared_streams.rs ---------+--> schedule.rs --> run.rs
-//!   Action: requeue, error policy: run.rs -----------------------------/    debounce.rs     held.rs
+//!   Action: requeue, error policy: run/settling.rs --------------------/    debounce.rs     held.rs
 //! ```
 //!
 //! # As in kube

@@ -1,12 +1,16 @@
-//! The loop of a controller: chooses the next step each time its stream is polled, starts calls of
-//! the reconciler, and acts on their results.
+//! The loop of a controller: chooses the next step each time its stream is polled, and starts calls
+//! of the reconciler.
+
+mod decoding;
+mod ending;
+mod settling;
+#[cfg(test)]
+mod tests;
 
 use std::error::Error as StdError;
 use std::future::pending;
 use std::mem;
-use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_stream::stream;
 use deltafifo::panics::{ignore_panic, panic_message};
@@ -15,13 +19,12 @@ use futures_util::future::{BoxFuture, try_join_all};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, Stream, StreamExt, TryFuture, TryFutureExt};
 use kube::Resource;
-use tokio::runtime::Handle;
 use tokio::sync::mpsc;
-use tokio::task::{JoinError, JoinSet};
-use tokio::time::sleep;
+use tokio::task::JoinSet;
 use tracing::{Instrument, Span, info_span};
 
-use super::deleted::{self, Deletion, Deletions, OnDeleted};
+use self::ending::resume_panic;
+use super::deleted::{Deletion, Deletions, OnDeleted};
 use super::error::{Error, RunnerError};
 use super::held::HeldBack;
 use super::key::{StoreKey, reference};
@@ -44,9 +47,6 @@ use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
 use crate::util::catching::catching;
 use crate::workqueue::Item;
-
-/// The longest wait for tasks that have been aborted. A panic of one of them unwinds in less time.
-const UNWINDING: Duration = Duration::from_secs(5);
 
 /// Returns the stream of [`Controller::run`].
 pub(super) fn stream<F, ReconcilerFut, Ctx>(
@@ -298,33 +298,6 @@ where
         }
     }
 
-    /// Ends all tasks, and waits until none is being polled. A task that panics on another thread
-    /// drops the writer of a store before its panic can be seen: the panic is then resumed here, as
-    /// it is the cause of what the dropped writer looks like.
-    ///
-    /// The wait ends after [`UNWINDING`] and at a forced end, because a stream of the user may
-    /// block in its poll, which nothing can cancel.
-    async fn end_tasks(&mut self) {
-        let mut tasks = mem::take(&mut self.started.tasks);
-        self.started.end();
-        tasks.abort_all();
-        let longest = sleep(UNWINDING);
-        tokio::pin!(longest);
-        loop {
-            let ended = tokio::select! {
-                biased;
-                Some(()) = self.forceful.next() => return,
-                ended = tasks.join_next() => ended,
-                () = &mut longest => return,
-            };
-            match ended {
-                Some(Ok(())) => {}
-                Some(Err(error)) => resume_panic(error),
-                None => return,
-            }
-        }
-    }
-
     /// Requests the reconcile that was held back, together with the requests that have arrived
     /// since.
     ///
@@ -347,40 +320,6 @@ where
     /// starts, because the timer in `forceful` may be late.
     fn has_lost_term(&self) -> bool {
         self.term.as_ref().is_some_and(|term| !term.is_held())
-    }
-
-    /// Decodes the objects of an item in a task, or on a thread that may block if one of them is
-    /// large.
-    fn decode(&mut self, item: Item<StoreKey>, work: Work<F>) {
-        let is_large = match &work {
-            Work::Reconcile(object, _) => object.is_large(),
-            Work::Deletions(deletions) => deletions.iter().any(|(deletion, _)| deletion.is_large()),
-        };
-        let span = Span::current();
-        let decode = move || span.in_scope(|| Some(Self::decoded(item, work).pause()));
-        if is_large {
-            self.work.spawn_blocking(decode);
-        } else {
-            self.work.spawn(async { decode() });
-        }
-    }
-
-    /// Decodes the objects of an item. Costs nothing if they are stored decoded.
-    fn decoded(item: Item<StoreKey>, work: Work<F>) -> Ended<F::Object, E, Permit> {
-        match work {
-            Work::Reconcile(object, permit) => match object.decoded() {
-                Ok(object) => Ended::Decoded(item, Work::Reconcile(object, permit)),
-                Err(error) => {
-                    let outcome = Outcome::NotDecoded(error);
-                    Ended::Call(Done { item, outcome, span: Span::none() })
-                }
-            },
-            Work::Deletions(deletions) => {
-                let decode = |(deletion, permit)| (deleted::decoded(item.key(), deletion), permit);
-                let decoded = deletions.into_iter().map(decode).collect();
-                Ended::Decoded(item, Work::Deletions(decoded))
-            }
-        }
     }
 
     /// Returns the step that follows the result of a task. Returns `None` if none does: the
@@ -566,91 +505,8 @@ where
         });
     }
 
-    /// Requests the next reconcile of the key, if one is due, and releases the item. Returns the
-    /// result that the stream yields for the call.
-    fn settle(
-        &self,
-        Done { item, outcome, span }: Done<F::Object, E>,
-        error_policy: impl FnOnce(Arc<F::Object>, &E) -> Action,
-    ) -> Option<Yielded<F::Object, E>> {
-        // The error policy is user code, and its logs should carry this object's span.
-        let _entered = span.enter();
-        let (key, priority) = (item.key(), item.priority());
-        match outcome {
-            Outcome::Reconciled(object_ref, action) => {
-                self.schedule.forget(key);
-                if let Some(after) = action.requeue_after {
-                    self.schedule.request_after(
-                        key.clone(),
-                        priority,
-                        after,
-                        Reason::ReconcilerRequestedRetry,
-                    );
-                }
-                Some(Ok((object_ref, action)))
-            }
-            Outcome::Failed(object_ref, object, error) => {
-                let after = error_policy(object.clone(), &error).requeue_after;
-                self.schedule.request_after_error(key.clone(), priority, after);
-                if !F::IS_OBJECT {
-                    // As in `reconcile`, this may be the last handle.
-                    drop_in_task(object);
-                }
-                Some(Err(Error::ReconcilerFailed(error, Box::new(object_ref.erase()))))
-            }
-            Outcome::Deleted => {
-                self.request_if_stored(key, priority);
-                None
-            }
-            Outcome::Lost => {
-                self.schedule.forget(key);
-                None
-            }
-            Outcome::NotDecoded(source) => {
-                self.metrics.record(Metrics::not_decoded);
-                let object = self.reference(key);
-                if let Some(policy) = &self.decode_error_policy {
-                    let span = reconcile_span(&item, &object);
-                    let after = span.in_scope(|| policy(object.clone(), &*source)).requeue_after;
-                    self.schedule.request_after_error(key.clone(), priority, after);
-                } else {
-                    self.schedule.request_after_failure(key.clone(), priority, Reason::NotDecoded);
-                }
-                let object = Box::new(object.erase());
-                Some(Err(RunnerError::NotDecoded { object, source }.into()))
-            }
-            Outcome::Panicked { message, again } => {
-                if again {
-                    self.schedule.request_after_failure(key.clone(), priority, Reason::Panicked);
-                } else {
-                    self.request_if_stored(key, priority);
-                }
-                let object = Box::new(self.reference(key).erase());
-                Some(Err(RunnerError::Panicked { object, message }.into()))
-            }
-        }
-    }
-
-    /// Requests a reconcile if there is an object with this key. A request that led to a deletion
-    /// handler may have been for a new object with the same name.
-    fn request_if_stored(&self, key: &StoreKey, priority: i32) {
-        if self.store.get_by_key(key).is_some() {
-            self.schedule.request(key.clone(), priority, Reason::ObjectUpdated);
-        }
-    }
-
     fn reference(&self, key: &str) -> ObjectRef<F::Object> {
         reference(key, self.types.clone())
-    }
-}
-
-impl<F: Form, E: Send + 'static> Drop for ControllerRun<F, E> {
-    /// Cancels the tasks. A further task drops their results, which may hold decoded objects.
-    fn drop(&mut self) {
-        self.work.abort_all();
-        if !F::IS_OBJECT && Handle::try_current().is_ok() {
-            drop_in_task(mem::take(&mut self.work));
-        }
     }
 }
 
@@ -672,14 +528,3 @@ async fn synced(
         None => Ok(()),
     }
 }
-
-/// Resumes the panic of a task in the task that polls the controller. Does nothing for a
-/// cancelled task.
-fn resume_panic(with: JoinError) {
-    if let Ok(panic) = with.try_into_panic() {
-        resume_unwind(panic);
-    }
-}
-
-#[cfg(test)]
-mod tests;

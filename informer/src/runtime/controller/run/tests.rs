@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::oneshot;
 use tokio::time::advance;
 
+use super::ending::UNWINDING;
 use super::*;
 use crate::runtime::reflector::store;
 

@@ -184,7 +184,7 @@ impl<K: Resource + 'static> fmt::Debug for ReflectHandle<K> {
         f.debug_struct("ReflectHandle")
             .field("pending", &self.changes.len())
             .field("reader", &self.reader)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

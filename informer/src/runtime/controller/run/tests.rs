@@ -23,12 +23,12 @@ async fn blocked(
     controller.forceful.push(forced.map(drop).boxed());
     let Ok(mut running) = ControllerRun::start(controller) else { panic!("the controller starts") };
     let (release, released) = mpsc::channel();
-    let (begin, begun) = oneshot::channel();
+    let (begins, has_begun) = oneshot::channel();
     running.started.tasks.spawn_blocking(move || {
-        let _ = begin.send(());
+        let _ = begins.send(());
         let _ = released.recv();
     });
-    begun.await.expect("the task begins");
+    has_begun.await.expect("the task begins");
     (running, release)
 }
 

@@ -14,11 +14,10 @@
 //! The present is always [`NOW`]: when time passes, all other times move into the past. Versions
 //! are numbered in their order. So worlds that differ only in their age are one world. The search
 //! visits every world that can be reached within its bounds, or the mirror image of that world. It
-//! remembers worlds by a hash of 64 bits: among 10 million worlds, two share one with a probability
-//! of about 10⁻⁶.
+//! remembers worlds by hashes of 128 bits: among 10 million worlds, two share one with a
+//! probability of about 10⁻²⁵.
 
 use std::fmt;
-use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
 
 use super::mutants::Mutant;
@@ -26,7 +25,7 @@ use super::{
     Answer, CandidateStep, Clocks, FormerTerm, LeaseRequest, Protocol, Purpose, Record, Seen,
     State, Timing,
 };
-use crate::util::search::{SearchResult, breadth_first};
+use crate::util::search::{SearchResult, breadth_first, fingerprint};
 
 type Lease = Record<u8, ()>;
 
@@ -113,7 +112,7 @@ impl fmt::Display for Event {
     }
 }
 
-#[derive(Clone, Hash)]
+#[derive(Clone)]
 struct World {
     lease: Option<Lease>,
     versions: u8,
@@ -159,7 +158,6 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     fn run(bounds: Bounds<'a>, mutant: Option<Mutant>) -> SearchResult<Event, ()> {
         let search = Self { bounds, mutant };
-        let hasher = foldhash::quality::FixedState::default();
         let mut start = search.start();
         search.normalise(&mut start);
         let successors = |world: &World, visit: &mut dyn FnMut(Event, World)| {
@@ -170,15 +168,15 @@ impl<'a> Search<'a> {
         };
         let violation =
             |world: &World, _| (world.leaders() > 1 || world.ignores_another).then_some(());
-        breadth_first(start, |world| search.fingerprint(world, &hasher), successors, violation)
+        breadth_first(start, |world| search.fingerprint(world), successors, violation)
     }
 
     /// Returns the hash of a world. A world has the same hash as its mirror image if processes 1
     /// and 2 are configured equally.
-    fn fingerprint(&self, world: &World, hasher: &impl BuildHasher) -> u64 {
-        let hash = world.fingerprint(hasher);
+    fn fingerprint(&self, world: &World) -> u128 {
+        let hash = world.fingerprint();
         match self.bounds.processes {
-            [_, second, third] if second == third => hash.min(world.mirrored().fingerprint(hasher)),
+            [_, second, third] if second == third => hash.min(world.mirrored().fingerprint()),
             _ => hash,
         }
     }
@@ -659,11 +657,10 @@ impl World {
     }
 
     /// Returns a hash that does not depend on the order of messages.
-    fn fingerprint(&self, hasher: &impl BuildHasher) -> u64 {
+    fn fingerprint(&self) -> u128 {
         let Self { lease, versions, uids, processes, messages, faults, ignores_another } = self;
-        let messages = messages.iter().map(|message| hasher.hash_one(message));
-        let messages = messages.fold(0_u64, u64::wrapping_add);
-        hasher.hash_one((lease, versions, uids, processes, messages, faults, ignores_another))
+        let messages = messages.iter().map(fingerprint).fold(0, u128::wrapping_add);
+        fingerprint(&(lease, versions, uids, processes, messages, faults, ignores_another))
     }
 }
 

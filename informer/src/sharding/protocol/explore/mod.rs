@@ -19,8 +19,9 @@
 //! The present is always [`NOW`]: when time passes, all other times move into the past. The
 //! versions of each Lease are numbered in their order. So worlds that differ only in their age are
 //! one world. The search visits every world that can be reached within its bounds. It remembers
-//! worlds by a hash of 64 bits: among 10 million worlds, two share one with a probability of about
-//! 3·10⁻⁶.
+//! the worlds that it has visited by hashes of 128 bits: among 12 million worlds, two share one
+//! with a probability of about 2·10⁻²⁵. Worlds whose successors it has not visited share their
+//! processes.
 
 mod calm;
 mod contents;
@@ -29,6 +30,7 @@ mod normal;
 mod objects;
 mod world;
 
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use super::mutants::Mutant;
@@ -36,7 +38,7 @@ use super::{Clocks, GroupTiming};
 use crate::util::search::{SearchResult, breadth_first};
 use contents::Contents;
 use events::Event;
-use world::{Process, Violation, World};
+use world::{Packed, Process, Violation, World};
 
 /// The length of a tick, in milliseconds, by a clock with a rate of 100 %.
 const TICK: u64 = 100;
@@ -126,25 +128,27 @@ impl<'a> Search<'a> {
         calm_every: Option<usize>,
     ) -> (SearchResult<Event, Violation>, Contents) {
         let search = Self { bounds, mutant, contents: Contents::default() };
-        let hasher = foldhash::quality::FixedState::default();
+        let parts = RefCell::default();
+        let pack = |world: World| world.pack(&mut parts.borrow_mut());
         let mut start = search.start();
         search.normalise(&mut start);
         let is_late = |process: &Process| process.unseen.len() > bounds.most_events;
-        let successors = |world: &World, visit: &mut dyn FnMut(Event, World)| {
-            search.successors(world, &mut |event, mut after| {
+        let successors = |packed: &Packed, visit: &mut dyn FnMut(Event, Packed)| {
+            let world = packed.unpack();
+            search.successors(&world, &mut |event, mut after| {
                 search.normalise(&mut after);
                 if !after.processes.iter().any(is_late) {
-                    search.contents.count(event, world, &after);
-                    visit(event, after);
+                    search.contents.count(event, &world, &after);
+                    visit(event, pack(after));
                 }
             });
         };
-        let violation = |world: &World, number: usize| {
+        let violation = |packed: &Packed, number: usize| {
+            let world = packed.unpack();
             let is_calm = calm_every.is_some_and(|every| number.is_multiple_of(every));
-            world.violation().or_else(|| is_calm.then(|| search.calm_down(world)).flatten())
+            world.violation().or_else(|| is_calm.then(|| search.calm_down(&world)).flatten())
         };
-        let result =
-            breadth_first(start, |world| world.fingerprint(&hasher), successors, violation);
+        let result = breadth_first(pack(start), |packed| packed.fingerprint, successors, violation);
         (result, search.contents)
     }
 

@@ -1,6 +1,6 @@
 //! The state of the server, the processes and the messages between them.
 
-use std::hash::{BuildHasher, Hash};
+use std::rc::Rc;
 use std::time::Duration;
 
 use super::NOW;
@@ -8,6 +8,7 @@ use super::objects::{Object, Reconciler};
 use crate::lease::Clocks;
 use crate::sharding::protocol::shard::ShardState;
 use crate::sharding::protocol::{LeaseName, Phase, Protocol, Record, Write};
+use crate::util::search::{Parts, fingerprint};
 
 /// An identity of a process, or a uid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,7 +26,7 @@ impl AsRef<str> for Id {
     }
 }
 
-#[derive(Clone, Hash)]
+#[derive(Clone)]
 pub(super) struct World {
     /// The Leases of members on the server.
     pub(super) members: Vec<(Id, Record<Id>)>,
@@ -273,13 +274,35 @@ impl World {
             member.view.peers.iter_mut().for_each(|peer| change(&mut peer.name));
         }
     }
+}
 
-    /// Returns a hash that does not depend on the order of messages.
-    pub(super) fn fingerprint(&self, hasher: &impl BuildHasher) -> u64 {
-        let Self { members, shards, objects, processes, messages, faults, is_stale } = self;
-        let messages = messages.iter().map(|message| hasher.hash_one(message));
-        let messages = messages.fold(0_u64, u64::wrapping_add);
-        hasher.hash_one((members, shards, objects, processes, messages, faults, is_stale))
+/// A world that shares its processes with other worlds.
+#[derive(Clone)]
+pub(super) struct Packed {
+    /// A hash of the world that does not depend on the order of messages.
+    pub(super) fingerprint: u128,
+    /// The world without its processes.
+    rest: World,
+    processes: Vec<Rc<Process>>,
+}
+
+impl World {
+    pub(super) fn pack(mut self, parts: &mut Parts<Process>) -> Packed {
+        let processes = std::mem::take(&mut self.processes).into_iter();
+        let (hashes, processes): (Vec<_>, _) =
+            processes.map(|process| parts.share(process)).unzip();
+        let Self { members, shards, objects, processes: _, messages, faults, is_stale } = &self;
+        let messages = messages.iter().map(fingerprint).fold(0, u128::wrapping_add);
+        let fingerprint =
+            fingerprint(&(members, shards, objects, hashes, messages, faults, is_stale));
+        Packed { fingerprint, rest: self, processes }
+    }
+}
+
+impl Packed {
+    pub(super) fn unpack(&self) -> World {
+        let processes = self.processes.iter().map(|process| Process::clone(process)).collect();
+        World { processes, ..self.rest.clone() }
     }
 }
 

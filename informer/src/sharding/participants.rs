@@ -129,19 +129,14 @@ impl Participants {
         drop(joined);
         let participants = self.clone();
         async move {
-            let mut filled = 0;
-            loop {
-                let (present, held) = participants.present();
-                let new: Vec<_> =
-                    present.iter().filter(|present| present.number > filled).collect();
-                let Some(newest) = new.last() else { return };
-                filled = newest.number;
+            let mut last = 0;
+            while let Some((new, held)) = participants.newer(&mut last) {
                 let shards = shards.and(held);
                 if shards.is_empty() {
                     // A fill of no shards would list nevertheless, and delay the next one.
                     return;
                 }
-                join_all(new.into_iter().map(|present| present.fill(shards, &report))).await;
+                join_all(new.iter().map(|present| present.fill(shards, &report))).await;
             }
         }
     }
@@ -151,20 +146,17 @@ impl Participants {
     /// announced before the end count as well.
     pub(super) async fn ready(self, awaits_announced: bool) {
         let mut announced = self.0.lock().announced.subscribe();
-        let mut ready = 0;
+        let mut last = 0;
         loop {
             // Fails only if the sender is dropped, and `self` has one.
             let _ = announced.wait_for(|announced| *announced == 0 || !awaits_announced).await;
-            let (present, _) = self.present();
-            let new: Vec<_> = present.iter().filter(|present| present.number > ready).collect();
-            let Some(newest) = new.last() else { return };
-            ready = newest.number;
-            join_all(new.into_iter().map(Present::ready)).await;
+            let Some((new, _)) = self.newer(&mut last) else { return };
+            join_all(new.iter().map(Present::ready)).await;
         }
     }
 
     pub(super) fn enqueue(&self, shards: ShardSet) {
-        for Present { participant, .. } in self.present().0 {
+        for Present { participant, .. } in self.present() {
             participant.enqueue(shards);
         }
     }
@@ -174,15 +166,23 @@ impl Participants {
         let mut joined = self.0.lock();
         joined.held = joined.held.without(shards);
         drop(joined);
-        for Present { participant, .. } in self.present().0 {
+        for Present { participant, .. } in self.present() {
             participant.release(shards);
         }
     }
 
-    /// Returns the participants in the order in which they have joined, and the held shards.
-    fn present(&self) -> (Vec<Present>, ShardSet) {
+    fn present(&self) -> Vec<Present> {
+        self.0.lock().present.clone()
+    }
+
+    /// Returns the participants that have joined after that with the number `last`, and the held
+    /// shards; `None` if there is no such participant. Sets `last` to the number of the newest.
+    fn newer(&self, last: &mut u64) -> Option<(Vec<Present>, ShardSet)> {
         let joined = self.0.lock();
-        (joined.present.clone(), joined.held)
+        let is_newer = |present: &&Present| present.number > *last;
+        let newer: Vec<_> = joined.present.iter().filter(is_newer).cloned().collect();
+        *last = newer.last()?.number;
+        Some((newer, joined.held))
     }
 }
 

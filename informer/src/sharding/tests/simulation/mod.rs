@@ -235,8 +235,7 @@ fn history_of_each_defect_has_a_violation() {
             Defect::OfProtocol(mutant) => CHOSEN_MUTANT.set(Some(mutant)),
             Defect::OfTasks(mutant) => CHOSEN.set(Some(mutant)),
         }
-        let mut seeds = number("SEEDS").map_or(seeds, |seeds| 0..seeds);
-        let found = seeds.find_map(|seed| {
+        let found = seeds.into_iter().find_map(|seed| {
             let violation = simulate(seed).violations.into_iter().next()?;
             Some(format!("SEED={seed}: {violation}"))
         });

@@ -127,13 +127,11 @@ impl Sharding {
         self.0.gate().admit(shard)
     }
 
-    /// Returns whether this member may work on the object with this key, of which nothing else
-    /// is known. Returns false if the shard depends on something else.
-    pub(super) fn admits_key(&self, key: &str) -> bool {
-        let gate = self.0.gate();
+    /// Returns the shard of the object with this key, or `None` if its uid decides the shard.
+    pub(super) fn shard_of_key(&self, key: &str) -> Option<u8> {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-        let shard = gate.shard_of(ObjectId { namespace, name, uid: "" });
-        gate.by() != ShardBy::Uid && gate.admit(shard).is_some()
+        let is_known = self.0.gate().by() != ShardBy::Uid;
+        is_known.then(|| self.shard_of(ObjectId { namespace, name, uid: "" }))
     }
 
     /// Returns whether the group divides these objects: cluster-scoped objects would all be in one

@@ -404,23 +404,24 @@ where
             self.schedule.forget(item.key());
             return Ok(Some((item, Work::Deletions(deletions))));
         }
-        while let Some(object) = self.store.get_by_key(item.key()) {
-            let Some(sharding) = &self.sharding else {
-                return Ok(Some((item, Work::Reconcile(object, None))));
-            };
-            let shard = sharding.shard_of_object(&KubeMeta, &*object);
-            let Some(permit) = sharding.admit(shard) else {
-                // The owner of the shard reconciles it.
-                self.schedule.forget(item.key());
-                return Ok(None);
-            };
-            // Between the two, the store may have received a newer state of the former owner.
-            if let Some(object) = self.store.get_by_key(item.key())
-                && sharding.shard_of_object(&KubeMeta, &*object) == shard
-            {
-                return Ok(Some((item, Work::Reconcile(object, Some(permit)))));
+        let sharding = self.sharding.as_ref();
+        let mut shard = sharding.and_then(|sharding| sharding.shard_of_key(item.key()));
+        let permit = loop {
+            // Before the read, which must not return a state from before the claim of the shard.
+            let permit = admit(sharding, shard);
+            let Some(object) = self.store.get_by_key(item.key()) else { break permit };
+            let actual = sharding.map(|sharding| sharding.shard_of_object(&KubeMeta, &*object));
+            if shard != actual {
+                shard = actual;
+                continue;
             }
-        }
+            if let Some(permit) = permit {
+                return Ok(Some((item, Work::Reconcile(object, permit))));
+            }
+            // The owner of the shard reconciles it.
+            self.schedule.forget(item.key());
+            return Ok(None);
+        };
         if let Some((_, name)) = item.key().split_once('/')
             && self.store.get_by_key(name).is_some()
         {
@@ -430,7 +431,8 @@ where
             return Ok(None);
         }
         self.schedule.forget(item.key());
-        if self.sharding.as_ref().is_some_and(|sharding| !sharding.admits_key(item.key())) {
+        if sharding.is_some() && permit.flatten().is_none() {
+            // The owner of the shard does what follows. Without the object, its uid is not known.
             return Ok(None);
         }
         self.metrics.record(Metrics::not_found);

@@ -122,6 +122,7 @@
 // * `shards.rs`: numbers and sets of shards.
 // * `source/`: an informer that contains the objects of some shards only.
 // * `assign.rs`: the member that is to hold each shard.
+// * `spread.rs`: finds shards that have far more objects than others.
 // * `protocol/`: the protocol of a member, without I/O, and an exhaustive search for a history in
 //   which two members work on the same shard at the same time.
 // * `object.rs`, `api.rs`: the Leases of a group as objects, and the requests for them.
@@ -150,6 +151,8 @@ mod permit;
 mod protocol;
 mod shards;
 mod source;
+#[cfg(feature = "runtime")]
+mod spread;
 #[cfg(test)]
 mod tests;
 
@@ -170,3 +173,5 @@ pub use shards::ShardSet;
 #[cfg(feature = "runtime")]
 pub(crate) use source::Selection;
 pub(crate) use source::{ShardFeeder, ShardPlan};
+#[cfg(feature = "runtime")]
+pub(crate) use spread::Spread;

@@ -20,7 +20,7 @@ use crate::KubeMeta;
 use crate::SharedInformer;
 use crate::runtime::form::Form;
 use crate::runtime::watcher;
-use crate::sharding::{ObjectId, Participant, Permit, ShardBy, ShardGroup, ShardSet};
+use crate::sharding::{ObjectId, Participant, Permit, ShardBy, ShardGroup, ShardSet, Spread};
 
 impl<F: Form> Controller<F>
 where
@@ -150,6 +150,11 @@ impl Sharding {
         has_namespace
     }
 
+    fn spread(&self) -> Spread {
+        let gate = self.0.gate();
+        Spread::new(gate.by(), gate.shards().len())
+    }
+
     /// Returns the informers of a controller, none so far.
     pub(super) fn fills(&self, errors: &mpsc::Sender<watcher::Error>) -> Fills {
         Fills::new(self.clone(), errors.clone())
@@ -165,9 +170,9 @@ impl Sharding {
         let Some(fills) = started.fills.take() else { return };
         let (sender, shards) = mpsc::unbounded_channel();
         let schedule = Arc::clone(&started.schedule);
-        started.spawn(enqueue(shards, store.clone(), schedule, self.clone()));
-        let all = self.0.gate().shards();
         let main = fills.main().to_owned();
+        started.spawn(enqueue(shards, store.clone(), schedule, self.clone(), main.clone()));
+        let all = self.0.gate().shards();
         let (filled, sharding, informer) = (fills.fill_awaited(all), self.clone(), main.clone());
         let synced = async move {
             filled.await;
@@ -212,25 +217,34 @@ impl Participant for ControllerShards {
     }
 }
 
-/// Requests reconciles of the objects of the shards that are received.
+/// Requests reconciles of the objects of the shards that are received. Logs once that a shard has
+/// far more objects than others.
 async fn enqueue<F: Form>(
     mut received: mpsc::UnboundedReceiver<ShardSet>,
     store: IndexReader<F, KubeMeta>,
     schedule: Arc<Schedule>,
     sharding: Sharding,
+    kind: String,
 ) where
     KubeMeta: Meta<F>,
 {
+    let mut spread = sharding.spread();
     while let Some(mut shards) = received.recv().await {
         // One pass serves all shards that have arrived.
         while let Ok(others) = received.try_recv() {
             shards = shards.or(others);
         }
+        // In split mode too, the store has all objects of the shards that the member owns.
+        let owned = *sharding.0.owned().borrow();
+        spread.begin();
         for_each_stored(&store, |key, object| {
-            if shards.contains(sharding.shard_of_object(&KubeMeta, &*object)) {
+            let shard = sharding.shard_of_object(&KubeMeta, &*object);
+            spread.count(shard);
+            if shards.contains(shard) {
                 schedule.request(StoreKey::from(key), MOVED, Reason::ShardAssigned);
             }
         })
         .await;
+        spread.warn_of_large_shard(&kind, owned);
     }
 }

@@ -217,7 +217,6 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
         }
         let (listed, partial) = (wanted.shards, ShardSet::default());
         *contents = Contents { listed, partial, is_populated: true };
-        self.filter.warn_of_large_shard(listed);
         Ok(())
     }
 

@@ -14,7 +14,6 @@ use futures_util::future::{BoxFuture, ready};
 use futures_util::stream::StreamExt;
 
 use super::listed::ListedKeys;
-use super::spread::{LargeShard, Spread};
 use crate::lister_watcher::{
     EventType, KubeListerWatcher, ListRequest, ListStream, Listed, ListerWatcher, ObjectLimit,
     RawEvent, RequestError, TooLarge, WatchRequest, WatchStream, is_point_in_time,
@@ -39,7 +38,6 @@ pub(super) struct Filter {
     by: ShardBy,
     count: ShardCount,
     selected: Mutex<Arc<Selected>>,
-    spread: Mutex<Spread>,
     /// The keys of the lists of added shards, if the group shards by uid.
     keys: Mutex<ListedKeys>,
     /// Whether the server has refused a selector in a way that it would repeat.
@@ -59,13 +57,11 @@ struct Selected {
 impl Filter {
     pub(super) fn new(source: KubeListerWatcher, by: ShardBy, count: ShardCount) -> Self {
         let selected = Selected { floors: vec![None; count.get()], ..Selected::default() };
-        let (selected, spread) = (Mutex::new(Arc::new(selected)), Mutex::new(Spread::new(count)));
         Self {
             source,
             by,
             count,
-            selected,
-            spread,
+            selected: Mutex::new(Arc::new(selected)),
             keys: Mutex::default(),
             refuses_selectors: AtomicBool::default(),
             is_refusal_logged: AtomicBool::default(),
@@ -116,22 +112,6 @@ impl Filter {
         }
     }
 
-    /// Logs once that one of these shards has far more objects than others. They are listed.
-    pub(super) fn warn_of_large_shard(&self, shards: ShardSet) {
-        let large = self.spread.lock().large(shards).filter(|_| self.by == ShardBy::Namespace);
-        if let Some(LargeShard { shard, objects, all }) = large {
-            tracing::warn!(
-                resource = self.source.scope().0,
-                shard,
-                objects,
-                all,
-                "one shard has far more objects than others, so members have unequal shares of the \
-                 work; namespaces with similar names are in few shards: use ShardBy::Key unless the \
-                 objects of a namespace must stay together"
-            );
-        }
-    }
-
     /// Returns the shard of a known object, which the filter has passed. `None` if a transform has
     /// dropped its uid, which decides the shard.
     pub(super) fn shard_of_known(&self, id: ObjectId<'_>) -> Option<u8> {
@@ -179,11 +159,10 @@ impl Filter {
             }
             Ok(Listed::Items(items)) => {
                 let mut kept = Vec::with_capacity(items.len());
-                let (mut spread, mut keys) = (self.spread.lock(), self.keys.lock());
+                let mut keys = self.keys.lock();
                 for item in items {
                     let (shard, head) = self.read(&item)?;
                     if selected.shards.contains(shard) {
-                        spread.count(shard);
                         keys.add(&head);
                         kept.push(item);
                     }
@@ -309,7 +288,6 @@ impl ListerWatcher for Arc<Filter> {
         Box::pin(async move {
             let selected = Arc::clone(&self.selected.lock());
             if request.continue_token.is_none() {
-                self.spread.lock().begin(selected.shards);
                 self.keys.lock().begin_again();
             }
             let send = |source: KubeListerWatcher| {

@@ -3,13 +3,11 @@
 //! * `mod.rs`: the selection of shards, as the driver of a group sets it.
 //! * `filter.rs`: a lister-watcher of the selected objects.
 //! * `listed.rs`: the keys of the lists of added shards.
-//! * `spread.rs`: finds shards that have far more objects than others.
 //! * `feeder.rs`: the task that lists and watches, and follows changes of the selection.
 
 mod feeder;
 mod filter;
 mod listed;
-mod spread;
 #[cfg(test)]
 mod tests;
 

@@ -4,15 +4,12 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deltafifo::locks::Mutex;
 use deltafifo_testkit::{ApiServer, Verb};
 use metrics_util::debugging::DebuggingRecorder;
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
-use tracing::field::{Field, Visit};
 use tracing::subscriber::set_default;
-use tracing::{Event, Subscriber};
-use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::layer::SubscriberExt;
 
 use super::rig::*;
 use crate::lease::set_wall_clock;
@@ -331,24 +328,6 @@ async fn group_runs_once_at_a_time() {
     let again = timeout(HOUR, replica.group.run_until(pending())).await;
     assert_eq!(again, Ok(Err(RunError::Running)));
     assert_eq!(replica.group.owned().borrow().len(), 16);
-}
-
-/// A record of the messages that are logged.
-#[derive(Clone, Default)]
-struct Messages(Arc<Mutex<Vec<String>>>);
-
-impl<S: Subscriber> Layer<S> for Messages {
-    fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
-        struct Message<'m>(&'m mut Vec<String>);
-        impl Visit for Message<'_> {
-            fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-                if field.name() == "message" {
-                    self.0.push(format!("{value:?}"));
-                }
-            }
-        }
-        event.record(&mut Message(&mut self.0.lock()));
-    }
 }
 
 #[tokio::test(start_paused = true)]

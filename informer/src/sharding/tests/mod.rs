@@ -18,3 +18,5 @@ mod rig;
 mod simulation;
 #[cfg(feature = "runtime")]
 mod split;
+#[cfg(feature = "runtime")]
+mod spread;

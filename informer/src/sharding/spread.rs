@@ -1,6 +1,7 @@
 //! Finds shards that have far more objects than others.
 
-use crate::sharding::shards::{ShardCount, ShardSet};
+use super::hash::ShardBy;
+use super::shards::ShardSet;
 
 /// With fewer objects, it does not matter how they are spread.
 const LEAST_OBJECTS: usize = 1_000;
@@ -8,38 +9,57 @@ const LEAST_OBJECTS: usize = 1_000;
 /// A shard is large if it has more than this number of equal shares.
 const SHARES: usize = 4;
 
-/// Counts the listed objects of each shard.
-pub(super) struct Spread {
+/// Counts the objects of each shard.
+pub(crate) struct Spread {
+    by: ShardBy,
     counts: Vec<usize>,
     is_reported: bool,
 }
 
 /// A shard with far more objects than an equal share.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct LargeShard {
-    pub(super) shard: u8,
-    pub(super) objects: usize,
+struct LargeShard {
+    shard: u8,
+    objects: usize,
     /// The number of objects of all shards that were compared.
-    pub(super) all: usize,
+    all: usize,
 }
 
 impl Spread {
-    pub(super) fn new(count: ShardCount) -> Self {
-        Self { counts: vec![0; count.get()], is_reported: false }
+    pub(crate) fn new(by: ShardBy, shards: usize) -> Self {
+        Self { by, counts: vec![0; shards], is_reported: false }
     }
 
-    /// Begins a list of these shards.
-    pub(super) fn begin(&mut self, shards: ShardSet) {
-        shards.iter().for_each(|shard| self.counts[usize::from(shard)] = 0);
+    /// Begins another count.
+    pub(crate) fn begin(&mut self) {
+        self.counts.fill(0);
     }
 
-    /// Counts an object of a list.
-    pub(super) fn count(&mut self, shard: u8) {
+    /// Counts an object of a shard.
+    pub(crate) fn count(&mut self, shard: u8) {
         self.counts[usize::from(shard)] += 1;
     }
 
+    /// Logs once that one of these shards has far more objects than others. All objects of these
+    /// shards are counted. Only namespaces make such shards.
+    pub(crate) fn warn_of_large_shard(&mut self, resource: &str, shards: ShardSet) {
+        if self.by == ShardBy::Namespace
+            && let Some(LargeShard { shard, objects, all }) = self.large(shards)
+        {
+            tracing::warn!(
+                resource,
+                shard,
+                objects,
+                all,
+                "one shard has far more objects than others, so members have unequal shares of the \
+                 work; namespaces with similar names are in few shards: use ShardBy::Key unless the \
+                 objects of a namespace must stay together"
+            );
+        }
+    }
+
     /// Returns the largest of these shards if it is large. Returns a shard only once.
-    pub(super) fn large(&mut self, shards: ShardSet) -> Option<LargeShard> {
+    fn large(&mut self, shards: ShardSet) -> Option<LargeShard> {
         let counted = || shards.iter().map(|shard| (self.counts[usize::from(shard)], shard));
         let all = counted().map(|(objects, _)| objects).sum();
         let (objects, shard) = counted().max()?;
@@ -52,14 +72,14 @@ impl Spread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sharding::{ObjectId, ShardBy};
+    use crate::sharding::ObjectId;
+    use crate::sharding::shards::ShardCount;
 
     /// Returns the large shard of 64, of objects in namespaces of these names.
     fn large(names: impl Iterator<Item = String>) -> Option<LargeShard> {
         let count = ShardCount::new(64).unwrap();
-        let mut spread = Spread::new(count);
+        let mut spread = Spread::new(ShardBy::Namespace, 64);
         let all = count.all().collect();
-        spread.begin(all);
         for namespace in names {
             let id = ObjectId { namespace: &namespace, name: "a", uid: "" };
             spread.count(ShardBy::Namespace.shard_of(id, count));
@@ -80,15 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn second_list_of_a_shard_replaces_the_first_one() {
+    fn second_count_replaces_the_first_one() {
         let count = ShardCount::new(8).unwrap();
-        let (all, first) = (count.all().collect(), ShardSet::from_iter([0]));
-        let mut spread = Spread::new(count);
-        for _ in 0..10 {
-            spread.begin(first);
-            (0..200).for_each(|_| spread.count(0));
-        }
-        (1..8).for_each(|shard| (0..200).for_each(|_| spread.count(shard)));
+        let all = count.all().collect();
+        let mut spread = Spread::new(ShardBy::Namespace, 8);
+        (0..10_000).for_each(|_| spread.count(0));
+        spread.begin();
+        count.all().for_each(|shard| (0..200).for_each(|_| spread.count(shard)));
         assert_eq!(spread.large(all), None);
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct GroupContext {
     pub(super) format: GroupFormat,
     pub(super) timing: GroupTiming,
     pub(super) clock: Clock,
-    pub(super) metrics: Named<Metrics>,
+    pub(super) metrics: Arc<Named<Metrics>>,
     pub(super) gate: Gate,
     pub(super) participants: Participants,
     /// The name of the pod, with which the identities of the members begin.
@@ -101,7 +101,7 @@ impl ShardGroup {
         let lease_client = lease_client.unwrap_or_else(|| client.clone());
         let gate = Gate::new(format.shards, format.by, client, clock, timing.retry_period);
         Ok(Self(Arc::new(GroupContext {
-            metrics: Metrics::of(&format.namespace, &format.group),
+            metrics: Arc::new(Metrics::of(&format.namespace, &format.group)),
             lease_client,
             format,
             timing,
@@ -211,6 +211,10 @@ impl ShardGroup {
     /// Returns the controllers and informers that take part in hand-overs.
     pub(super) fn participants(&self) -> &Participants {
         &self.0.participants
+    }
+
+    pub(super) fn metrics(&self) -> &Arc<Named<Metrics>> {
+        &self.0.metrics
     }
 
     /// Returns the property that decides to which shard an object belongs.

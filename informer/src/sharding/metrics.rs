@@ -15,6 +15,7 @@ const DRAINING: &str = "shard_group_draining_shards";
 const CLAIMS: &str = "shard_group_claims_total";
 const RELEASES: &str = "shard_group_releases_total";
 const LOSSES: &str = "shard_group_lost_memberships_total";
+const REFUSED_SELECTORS: &str = "shard_group_refused_selectors_total";
 const FILL_DURATION: &str = "shard_group_fill_duration_seconds";
 
 pub(super) struct Metrics {
@@ -24,6 +25,7 @@ pub(super) struct Metrics {
     claims: Counter,
     releases: Counter,
     losses: Counter,
+    refused_selectors: Counter,
     fill_duration: Histogram,
 }
 
@@ -44,6 +46,10 @@ impl Metrics {
             LOSSES,
             "Memberships of this process that ended because the Lease expired, was changed or was deleted"
         );
+        describe_counter!(
+            REFUSED_SELECTORS,
+            "Lists and watches with a shardSelector that the server refused, and answered without it"
+        );
         describe_histogram!(
             FILL_DURATION,
             Unit::Seconds,
@@ -58,6 +64,7 @@ impl Metrics {
             claims: counter!(CLAIMS, labels.clone()),
             releases: counter!(RELEASES, labels.clone()),
             losses: counter!(LOSSES, labels.clone()),
+            refused_selectors: counter!(REFUSED_SELECTORS, labels.clone()),
             fill_duration: histogram!(FILL_DURATION, labels),
         }))
     }
@@ -84,6 +91,10 @@ impl Metrics {
 
     pub(super) fn lost(&self) {
         self.losses.increment(1);
+    }
+
+    pub(super) fn selector_refused(&self) {
+        self.refused_selectors.increment(1);
     }
 
     pub(super) fn filled(&self, after: Duration) {

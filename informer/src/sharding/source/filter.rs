@@ -18,8 +18,10 @@ use crate::lister_watcher::{
     EventType, KubeListerWatcher, ListRequest, ListStream, Listed, ListerWatcher, ObjectLimit,
     RawEvent, RequestError, TooLarge, WatchRequest, WatchStream, is_point_in_time,
 };
+use crate::metrics::Named;
 use crate::sharding::ObjectId;
 use crate::sharding::hash::ShardBy;
+use crate::sharding::metrics::Metrics;
 use crate::sharding::shards::{ShardCount, ShardSet};
 use crate::wire::{Head, bookmark, ends_initial_events, uid};
 
@@ -44,6 +46,7 @@ pub(super) struct Filter {
     refuses_selectors: AtomicBool,
     /// Whether it was logged that the server does not answer requests with a selector.
     is_refusal_logged: AtomicBool,
+    metrics: Arc<Named<Metrics>>,
 }
 
 #[derive(Clone, Default)]
@@ -55,7 +58,12 @@ struct Selected {
 }
 
 impl Filter {
-    pub(super) fn new(source: KubeListerWatcher, by: ShardBy, count: ShardCount) -> Self {
+    pub(super) fn new(
+        source: KubeListerWatcher,
+        by: ShardBy,
+        count: ShardCount,
+        metrics: Arc<Named<Metrics>>,
+    ) -> Self {
         let selected = Selected { floors: vec![None; count.get()], ..Selected::default() };
         Self {
             source,
@@ -65,6 +73,7 @@ impl Filter {
             keys: Mutex::default(),
             refuses_selectors: AtomicBool::default(),
             is_refusal_logged: AtomicBool::default(),
+            metrics,
         }
     }
 
@@ -243,6 +252,7 @@ impl Filter {
             answer => return answer,
         };
         let Ok(answer) = send(self.source.selecting(None)).await else { return Err(refusal) };
+        self.metrics.record(Metrics::selector_refused);
         // A failure of the server may have another cause, so a later request has a selector again.
         if !refusal.is_server_failure() {
             // Relaxed: see `selector`.
@@ -345,7 +355,8 @@ mod tests {
         let client = Client::new(service_fn(service), "default");
         let maps =
             KubeListerWatcher::new::<k8s_openapi::api::core::v1::ConfigMap>(client, &(), None);
-        let filter = Filter::new(maps, ShardBy::Key, ShardCount::new(2).unwrap());
+        let metrics = Arc::new(Metrics::of("shop", "counter"));
+        let filter = Filter::new(maps, ShardBy::Key, ShardCount::new(2).unwrap(), metrics);
         filter.set_floor([0].into_iter().collect(), "9");
         filter.set_floor([1].into_iter().collect(), "12");
         let has_listed = |shard, version| filter.selected.lock().has_listed(shard, version);

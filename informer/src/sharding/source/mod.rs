@@ -20,9 +20,11 @@ use tokio::sync::watch;
 
 use super::group::ShardGroup;
 use super::hash::ShardBy;
+use super::metrics::Metrics;
 use super::participants::{Participant, Participants};
 use super::shards::{ShardCount, ShardSet};
 use crate::lister_watcher::KubeListerWatcher;
+use crate::metrics::Named;
 use crate::reflector::{Decodable, Decoding, ReflectorBuilder, Sharded};
 use crate::shared_informer::{SharedInformer, SharedInformerBuilder};
 use crate::{KubeMeta, ListerWatcher};
@@ -158,8 +160,13 @@ pub(crate) struct ShardPlan {
 impl ShardPlan {
     /// Creates the source of an informer with this selection. From its build until it ends, the
     /// selection is that of the participants.
-    fn new(selection: Selection, source: KubeListerWatcher, participants: Participants) -> Self {
-        let filter = Arc::new(Filter::new(source, selection.by, selection.count));
+    fn new(
+        selection: Selection,
+        source: KubeListerWatcher,
+        participants: Participants,
+        metrics: Arc<Named<Metrics>>,
+    ) -> Self {
+        let filter = Arc::new(Filter::new(source, selection.by, selection.count, metrics));
         Self { selection, filter, participants }
     }
 
@@ -301,15 +308,16 @@ where
         source: KubeListerWatcher,
     ) -> SharedInformerBuilder<K, KubeMeta> {
         let selection = Selection::new(group.by(), group.count());
-        Self::selecting(selection, source, group.participants().clone())
+        Self::selecting(selection, source, group.participants().clone(), group.metrics().clone())
     }
 
     fn selecting(
         selection: Selection,
         source: KubeListerWatcher,
         participants: Participants,
+        metrics: Arc<Named<Metrics>>,
     ) -> SharedInformerBuilder<K, KubeMeta> {
-        let plan = ShardPlan::new(selection, source, participants);
+        let plan = ShardPlan::new(selection, source, participants, metrics);
         let keys = KeyFunc::meta_namespace(KubeMeta);
         SharedInformerBuilder::of_shards(plan, Box::new(K::decoder), keys)
     }

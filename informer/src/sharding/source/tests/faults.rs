@@ -7,6 +7,8 @@ use deltafifo::locks::Mutex;
 use deltafifo_testkit::{ApiServer, Fault, Request, Resource, ShardSelectors, Verb, status};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::Status;
+use metrics::set_default_local_recorder;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -118,6 +120,17 @@ async fn change_after_an_expired_watch_is_followed_by_a_list_of_all_selected_sha
     assert_eq!(rig.errors.lock().len(), 1, "no other watch expires");
 }
 
+/// Returns the number of refused selectors that the metrics of the group count.
+fn refused_selectors(recorder: &DebuggingRecorder) -> usize {
+    let all = recorder.snapshotter().snapshot().into_vec();
+    let name = "shard_group_refused_selectors_total";
+    let refused = all.into_iter().find(|(key, ..)| key.key().name() == name);
+    match refused.expect("the group records it").3 {
+        DebugValue::Counter(count) => usize::try_from(count).unwrap(),
+        value => panic!("{value:?} is no counter"),
+    }
+}
+
 fn has_selector(request: &Request) -> bool {
     selector(request).is_some()
 }
@@ -130,6 +143,8 @@ async fn server_that_refuses_selectors_is_asked_for_all_objects() {
     let failing = status::internal_error("shardSelector");
     for (refusal, is_final) in [(bad_request, true), (invalid, true), (failing, false)] {
         let code = refusal.code;
+        let recorder = DebuggingRecorder::new();
+        let _guard = set_default_local_recorder(&recorder);
         let rig = Rig::new(ShardBy::Uid, ShardSelectors::Honoured, 60);
         rig.server.fault(Fault::status(refusal).when(has_selector).times(usize::MAX));
         rig.run();
@@ -142,6 +157,7 @@ async fn server_that_refuses_selectors_is_asked_for_all_objects() {
         assert_eq!(rig.errors.lock().as_slice(), &[] as &[String], "{code}");
         let refused = rig.server.requests().into_iter().filter(has_selector).count();
         assert_eq!(refused == 1, is_final, "{code}: {refused} refusals");
+        assert_eq!(refused_selectors(&recorder), refused, "{code}");
     }
 }
 

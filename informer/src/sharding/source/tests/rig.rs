@@ -18,6 +18,7 @@ use crate::lister_watcher::KubeListerWatcher;
 use crate::reflector::Decodable;
 use crate::sharding::ObjectId;
 use crate::sharding::hash::ShardBy;
+use crate::sharding::metrics::Metrics;
 use crate::sharding::participants::Participants;
 use crate::sharding::shards::{ShardCount, ShardSet};
 use crate::sharding::source::Selection;
@@ -62,7 +63,8 @@ pub(super) fn selecting<K: Decodable>(
 where
     KubeMeta: Meta<K>,
 {
-    SharedInformer::selecting(selection.clone(), source, Participants::default())
+    let metrics = Arc::new(Metrics::of("shop", "counter"));
+    SharedInformer::selecting(selection.clone(), source, Participants::default(), metrics)
 }
 
 pub(super) fn four() -> ShardCount {

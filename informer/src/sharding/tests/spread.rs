@@ -7,6 +7,7 @@ use deltafifo_testkit::{ApiServer, Resource};
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
+use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tracing::subscriber::set_default;
 use tracing_subscriber::layer::SubscriberExt;
@@ -33,9 +34,10 @@ async fn namespace_with_most_objects_is_logged_once_in_both_modes() {
         let _guard = set_default(tracing_subscriber::registry().with(messages.clone()));
         let replica = Replica::start_with(builder_of(server.client(), "a").by(by));
         let source = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
-        let informer = match is_split {
-            true => SharedInformer::<ConfigMap>::in_shards(&replica.group, source),
-            false => SharedInformer::builder(source),
+        let informer = if is_split {
+            SharedInformer::<ConfigMap>::in_shards(&replica.group, source)
+        } else {
+            SharedInformer::builder(source)
         };
         let informer = informer.build().unwrap();
         let controller = Controller::from_informer(&informer)
@@ -59,6 +61,6 @@ async fn namespace_with_most_objects_is_logged_once_in_both_modes() {
         let logged = messages.0.lock();
         let warnings = logged.iter().filter(|message| message.contains("far more objects"));
         assert_eq!(warnings.count(), expected, "{by:?}, {is_split}");
-        tasks.iter().for_each(|task| task.abort());
+        tasks.iter().for_each(JoinHandle::abort);
     }
 }

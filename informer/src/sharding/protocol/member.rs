@@ -148,6 +148,11 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
                 let retry_at = now.monotonic.saturating_add(self.timing.retry_period);
                 self.own.attempts.not_before = retry_at;
             }
+            // A Lease that was gone before its creation was answered: the view shows nothing of it.
+            // If the view is only late with the Lease, others will fence it.
+            (Purpose::Renew | Purpose::Fence, Answer::Conflict) if !self.sees_own() => {
+                self.own_is_gone();
+            }
             (Purpose::Fence, Answer::Written(_)) => {
                 if let Phase::Lost(end) = self.phase {
                     self.phase = Phase::Ended(end);
@@ -174,6 +179,11 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         mutant!(self, ViewCountsAsRenewal => self.renew_at(now, record.version));
         self.own.learn(&record);
         self.confirm(now);
+    }
+
+    /// Returns whether the member's Lease exists in the view.
+    fn sees_own(&self) -> bool {
+        self.view.peer(&self.identity).is_some_and(|peer| peer.seen.record.is_some())
     }
 
     /// Ends the membership, because the member's Lease is deleted or is no longer its own. A member

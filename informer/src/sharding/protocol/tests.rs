@@ -231,6 +231,18 @@ fn list_without_the_members_lease_ends_its_work() {
 }
 
 #[test]
+fn member_whose_lease_is_gone_before_its_creation_is_answered_ends() {
+    let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
+    let request = group.run_until(0, ME);
+    let answer = group.server.apply(request);
+    group.set(ME, None);
+    group.server.unseen.clear();
+    group.member.listed(at(1), group.server.version, &group.server.leases.clone());
+    group.member.answered(at(1), &ME, request.number, &answer);
+    assert_eq!(group.run(5).1, MemberStep::Ended(MemberEnd::Replaced));
+}
+
+#[test]
 fn lost_member_fences_itself_when_its_work_has_ended() {
     let mut group = Group::owner();
     assert_eq!(group.run(10).0, [MemberStep::Drop { shard: 0 }]);

@@ -9,7 +9,8 @@ use kube::client::Body;
 use super::coalesce::Coalescer;
 use super::{EventType, ListStream, Listed, ObjectLimit, RawObject, RequestError, WatchStream};
 use crate::wire::{
-    CompleteText, Line, Lines, ListSplitter, ends_initial_events, parse_line, skipped_line,
+    CompleteText, InitialEvents, Line, Lines, ListSplitter, ends_initial_events, parse_line,
+    skipped_line,
 };
 
 /// Reads the next bytes of a body. Returns `None` at the end of the body.
@@ -72,17 +73,18 @@ pub(super) fn listed(mut body: Body, limit: ObjectLimit) -> ListStream {
 /// events come first. The stream ends with its first error, except for [`RequestError::TooLarge`].
 pub(super) fn events(mut body: Body, initial: bool, limit: ObjectLimit) -> WatchStream {
     flattened(try_stream! {
-        let (mut lines, mut coalescer) = (Lines::new(limit.bytes()), initial.then(Coalescer::new));
-        let mut met_unknown = false;
-        while let Some(bytes) = match &mut coalescer {
-            Some(coalescer) => coalescer.next_bytes(&mut body).await?,
+        let mut initial = initial.then(|| (Coalescer::new(), InitialEvents::default()));
+        let (mut lines, mut met_unknown) = (Lines::new(limit.bytes()), false);
+        while let Some(bytes) = match &mut initial {
+            Some((coalescer, _)) => coalescer.next_bytes(&mut body).await?,
             None => next_bytes(&mut body).await?,
         } {
             let mut found = Vec::new();
             let whole = lines.push(&bytes, &mut found);
             drop(bytes);
             for line in found {
-                let (kind, object) = match read(line, &limit).await? {
+                let events = initial.as_mut().map(|(_, events)| events);
+                let (kind, object) = match read(line, events, &limit).await? {
                     Line::Event(kind, object) => (kind, object),
                     Line::Unknown(kind) => {
                         if !std::mem::replace(&mut met_unknown, true) {
@@ -93,10 +95,10 @@ pub(super) fn events(mut body: Body, initial: bool, limit: ObjectLimit) -> Watch
                     }
                 };
                 if kind == EventType::Bookmark
-                    && coalescer.is_some()
+                    && initial.is_some()
                     && object.json().is_some_and(|object| ends_initial_events(object).unwrap_or_default())
                 {
-                    coalescer = None;
+                    initial = None;
                 }
                 yield object.into_event(kind);
             }
@@ -112,14 +114,22 @@ pub(super) fn events(mut body: Body, initial: bool, limit: ObjectLimit) -> Watch
     })
 }
 
-/// Parses a line. A large object that has no share of the process's
-/// [budget](crate::wire::process_budget) yet waits for one.
-async fn read(line: CompleteText, limit: &ObjectLimit) -> Result<Line, RequestError> {
+/// Parses a line, with the parser of `initial` events until they have ended. A large object that
+/// has no share of the process's [budget](crate::wire::process_budget) yet waits for one.
+async fn read(
+    line: CompleteText,
+    initial: Option<&mut InitialEvents>,
+    limit: &ObjectLimit,
+) -> Result<Line, RequestError> {
     let (line, share) = match line {
         CompleteText::Read(line, share) => (line, share),
         CompleteText::Skipped(outline) => return skipped_line(outline, limit.bytes()),
     };
-    Ok(match parse_line(&line, limit.bytes())? {
+    let parsed = match initial {
+        Some(events) => events.parse(&line, limit.bytes()),
+        None => parse_line(&line, limit.bytes()),
+    };
+    Ok(match parsed? {
         Line::Event(kind, RawObject::Json(object)) => {
             drop(line);
             Line::Event(kind, limit.held(object, share).await.into())

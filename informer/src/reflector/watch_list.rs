@@ -1,7 +1,9 @@
 //! Lists all objects by a watch that sends them first (`WatchList`), so that the server does not
 //! have to build a list.
 
+use std::future::poll_fn;
 use std::ops::ControlFlow;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -13,12 +15,14 @@ use super::error::{ListFailure, ReflectorError, Stop};
 use super::limits::Limits;
 use super::watch::{MOST_ATTEMPTS, VERY_SHORT};
 use super::{Backoff, Reflector, Watch};
-use crate::lister_watcher::{EventType, RawObject, RequestError};
+use crate::lister_watcher::{EventType, RawEvent, RawObject, RequestError, WatchStream};
 use crate::wire::{Head, WireError, ends_initial_events};
 
 /// The time after which added items are flushed if no further item arrives. A server that sends
 /// without pauses sends many items in this time.
 const PAUSE: Duration = Duration::from_millis(5);
+/// The largest number of events that are taken at once. A chunk of a body has few.
+const AT_ONCE: usize = 16;
 /// The time for which lists are requested after a server did not complete a streamed list.
 const UNSTREAMED: Duration = Duration::from_secs(3_600);
 
@@ -109,61 +113,126 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         deadline: Instant,
     ) -> Result<String, ListFailure> {
         const WHAT: &str = "the initial events of a watch";
-        let (opened, mut events) = (Instant::now(), 0);
+        let (opened, mut events, mut ready) = (Instant::now(), 0, Vec::new());
         let (mut limits, mut pause) = (
             Limits::new(WHAT, self.silence, deadline, self.object_limit.clone()),
             Alarm::after(PAUSE),
         );
         loop {
-            let next = tokio::select! {
+            tokio::select! {
                 biased;
-                next = limits.wait(watch.events.next()) => next,
+                taken = limits.wait(take_ready(&mut watch.events, &mut ready)) => taken,
                 () = pause.rings(), if sender.holds_any() => {
                     limits.exclude(sender.flush()).await;
-                    limits.wait(watch.events.next()).await
+                    limits.wait(take_ready(&mut watch.events, &mut ready)).await
                 }
-            };
-            let Some(event) = next? else { break };
-            let (kind, object) = RawObject::of_event(event)?;
-            events += 1;
-            self.status.record_event();
-            if kind == EventType::Added {
-                // Only ADDED events count as progress: changes and bookmarks arrive from any
-                // server, forever.
-                limits.piece_counts();
-            }
-            if kind != EventType::Bookmark {
-                // Events arrive in any order of versions. If the stream fails, only the newest
-                // state is certain not to be older than an event.
-                self.versions.lock().set_least("");
-            }
-            match kind {
-                EventType::Added | EventType::Modified => {
-                    if !sender.holds_any() {
-                        pause.set(PAUSE);
+            }?;
+            for event in ready.drain(..) {
+                let Some(event) = event else {
+                    if events == 0 && opened.elapsed() < VERY_SHORT {
+                        return Err(RequestError::VeryShort.into());
                     }
-                    sender.items([object]).await;
+                    return Err(RequestError::from(WireError::CutShort { of: WHAT }).into());
+                };
+                let (kind, object) = RawObject::of_event(event)?;
+                events += 1;
+                self.status.record_event();
+                if kind == EventType::Added {
+                    // Only ADDED events count as progress: changes and bookmarks arrive from any
+                    // server, forever.
+                    limits.piece_counts();
                 }
-                EventType::Deleted => sender.send(BatchPart::Deleted(object)).await,
-                EventType::Bookmark => {
-                    let object = object.json().map_or(&b"{}"[..], AsRef::as_ref);
-                    if ends_initial_events(object).map_err(RequestError::from)? {
-                        let head = Head::of(object).map_err(RequestError::from)?;
-                        if head.version.is_empty() {
-                            return Err(RequestError::without_version(
-                                "the end of the initial events",
-                            )
-                            .into());
+                if kind != EventType::Bookmark {
+                    // Events arrive in any order of versions. If the stream fails, only the newest
+                    // state is certain not to be older than an event.
+                    self.versions.lock().set_least("");
+                }
+                match kind {
+                    EventType::Added | EventType::Modified => {
+                        if !sender.holds_any() {
+                            pause.set(PAUSE);
                         }
-                        sender.flush().await;
-                        return Ok(head.version.into_owned());
+                        sender.items([object]).await;
+                    }
+                    EventType::Deleted => sender.send(BatchPart::Deleted(object)).await,
+                    EventType::Bookmark => {
+                        let object = object.json().map_or(&b"{}"[..], AsRef::as_ref);
+                        if ends_initial_events(object).map_err(RequestError::from)? {
+                            let head = Head::of(object).map_err(RequestError::from)?;
+                            if head.version.is_empty() {
+                                return Err(RequestError::without_version(
+                                    "the end of the initial events",
+                                )
+                                .into());
+                            }
+                            sender.flush().await;
+                            return Ok(head.version.into_owned());
+                        }
                     }
                 }
             }
         }
-        if events == 0 && opened.elapsed() < VERY_SHORT {
-            return Err(RequestError::VeryShort.into());
+    }
+}
+
+/// Waits for an event, and takes those after it that are ready as well, up to a bookmark, an error
+/// or the end of the watch, which is `None`. Dropping the future loses nothing.
+async fn take_ready(
+    events: &mut WatchStream,
+    ready: &mut Vec<Option<Result<RawEvent, RequestError>>>,
+) {
+    poll_fn(|cx| {
+        while ready.len() < AT_ONCE
+            && let Poll::Ready(event) = events.poll_next_unpin(cx)
+        {
+            let is_change = matches!(&event, Some(Ok(event)) if event.kind != EventType::Bookmark);
+            ready.push(event);
+            if !is_change {
+                break;
+            }
         }
-        Err(RequestError::from(WireError::CutShort { of: WHAT }).into())
+        if ready.is_empty() { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures_util::{FutureExt, StreamExt, stream};
+
+    use super::{AT_ONCE, take_ready};
+    use crate::lister_watcher::{EventType, RawEvent, RequestError};
+
+    fn event(kind: EventType) -> Result<RawEvent, RequestError> {
+        Ok(RawEvent { kind, object: Bytes::from_static(b"{}") })
+    }
+
+    fn added() -> Result<RawEvent, RequestError> {
+        event(EventType::Added)
+    }
+
+    #[test]
+    fn ready_events_are_taken_up_to_a_bookmark_an_error_or_the_end() {
+        let first = [added(), added(), event(EventType::Bookmark)];
+        let then = [event(EventType::Deleted), Err(RequestError::VeryShort), added()];
+        let mut events = stream::iter(first.into_iter().chain(then)).boxed();
+        let mut ready = Vec::new();
+        for taken in [3, 2, 2] {
+            take_ready(&mut events, &mut ready).now_or_never().expect("events are ready");
+            assert_eq!(ready.drain(..).len(), taken);
+        }
+    }
+
+    #[test]
+    fn event_that_is_not_ready_is_not_waited_for_and_ready_ones_are_limited() {
+        let added = stream::repeat_with(added);
+        let mut events = added.take(AT_ONCE + 1).chain(stream::pending()).boxed();
+        let mut ready = Vec::new();
+        for taken in [AT_ONCE, 1] {
+            take_ready(&mut events, &mut ready).now_or_never().expect("events are ready");
+            assert_eq!(ready.drain(..).len(), taken);
+        }
+        assert!(take_ready(&mut events, &mut ready).now_or_never().is_none());
     }
 }

@@ -79,6 +79,40 @@ pub(crate) fn parse(line: &Bytes, limit: usize) -> Result<Line, RequestError> {
     }
 }
 
+/// A parser of the initial events of a watch, which does not read an object to find its end.
+///
+/// Go servers write an event as `{"type":"ADDED","object":{…}}`, so the object is the rest of the
+/// line, up to the last bracket. The first object of a watch shows whether its server does that
+/// too. If a later line had another member after its object, the list would fail when the object is
+/// decoded, because it would not be valid JSON.
+#[derive(Default)]
+pub(crate) struct InitialEvents {
+    /// Whether lines have this form. `None` before the first object.
+    is_plain: Option<bool>,
+}
+
+impl InitialEvents {
+    /// Parses a line as [`parse`] does.
+    pub(crate) fn parse(&mut self, line: &Bytes, limit: usize) -> Result<Line, RequestError> {
+        let plain = line.strip_prefix(br#"{"type":"ADDED","object":"#);
+        let plain = plain.and_then(|rest| rest.strip_suffix(b"}"));
+        let plain = plain.filter(|object| object.starts_with(b"{") && object.ends_with(b"}"));
+        if let Some(object) = plain
+            && self.is_plain == Some(true)
+            && object.len() <= limit
+        {
+            return Ok(Line::Event(EventType::Added, line.slice_ref(object).into()));
+        }
+        let parsed = parse(line, limit)?;
+        if self.is_plain.is_none()
+            && let Line::Event(EventType::Added, RawObject::Json(object)) = &parsed
+        {
+            self.is_plain = Some(plain == Some(&object[..]));
+        }
+        Ok(parsed)
+    }
+}
+
 /// Converts the [outline](super::outline) of a line that was too large to be kept into an event
 /// with a [`RawObject::TooLarge`].
 pub(crate) fn skipped(mut outline: Outline, limit: usize) -> Result<Line, RequestError> {
@@ -108,7 +142,7 @@ pub(crate) fn bookmark(version: &str, ends_initial_events: bool) -> String {
 mod tests {
     use bytes::Bytes;
 
-    use super::{Line, parse};
+    use super::{InitialEvents, Line, parse};
     use crate::lister_watcher::{EventType, RawObject, RequestError};
 
     #[test]
@@ -179,6 +213,56 @@ mod tests {
             r#"{"type":"ADDED","object":{},"object":{}}"#,
         ] {
             assert!(parse(&Bytes::from(line), usize::MAX).is_err(), "{line}");
+        }
+    }
+
+    /// Returns the objects of these initial events, or the number of events before the first
+    /// error.
+    fn objects(lines: &[&str], limit: usize) -> Result<Vec<Bytes>, usize> {
+        let mut events = InitialEvents::default();
+        let parsed = lines.iter().enumerate().map(|(number, line)| {
+            match events.parse(&Bytes::from((*line).to_owned()), limit) {
+                Ok(Line::Event(_, RawObject::Json(object))) => Ok(object),
+                Ok(Line::Event(_, RawObject::TooLarge(_)) | Line::Unknown(_)) => Ok(Bytes::new()),
+                Err(_) => Err(number),
+            }
+        });
+        parsed.collect()
+    }
+
+    #[test]
+    fn object_of_a_plain_initial_event_is_the_rest_of_its_line() {
+        let plain = r#"{"type":"ADDED","object":{"metadata":{"name":"a"}}}"#;
+        let object = r#"{"metadata":{"name":"a"}}"#;
+        assert_eq!(objects(&[plain; 2], object.len()), Ok(vec![Bytes::from(object); 2]));
+        assert_eq!(objects(&[plain; 2], object.len() - 1), Ok(vec![Bytes::new(); 2]));
+        // A plain line is not scanned: whether its object is valid is found by the decoder.
+        let damaged = r#"{"type":"ADDED","object":{"metadata":{"name":"a"}"#.to_owned() + "}";
+        assert_eq!(objects(&[plain, &damaged], 100).map(|objects| objects.len()), Ok(2));
+        assert_eq!(objects(&[&damaged], 100), Err(0), "the first line is scanned");
+        for other in [
+            "garbage",
+            "",
+            r#"{"type":"ADDED","object":{"#,
+            r#"{"type":"ADDED","object":}"#,
+            r#"{"type":"ADDED","object":{}"#,
+            r#"{"type":"BOOKMARK","object":{x}}"#,
+        ] {
+            assert_eq!(objects(&[plain, other], 100), Err(1), "{other}");
+        }
+    }
+
+    #[test]
+    fn initial_events_in_another_form_are_scanned() {
+        for first in [
+            r#"{"type":"ADDED","object":{},"beside":{}}"#,
+            r#"{"object":{},"type":"ADDED"}"#,
+            r#"{"type":"ADDED","object": {}}"#,
+            r#"{"type":"NEW"}"#,
+        ] {
+            let beside = r#"{"type":"ADDED","object":{"a":1},"beside":{}}"#;
+            let objects = objects(&[first, beside], 100).expect("both are valid");
+            assert_eq!(objects[1], r#"{"a":1}"#, "{first}");
         }
     }
 }

@@ -21,7 +21,9 @@ use serde::de::IgnoredAny;
 
 pub use budget::set_large_object_budget;
 pub(crate) use budget::{Share, process_budget};
-pub(crate) use event::{Line, bookmark, parse as parse_line, skipped as skipped_line};
+pub(crate) use event::{
+    InitialEvents, Line, bookmark, parse as parse_line, skipped as skipped_line,
+};
 pub(crate) use large::CompleteText;
 pub(crate) use lines::Lines;
 pub(crate) use list::ListSplitter;

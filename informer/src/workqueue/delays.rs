@@ -42,6 +42,11 @@ impl Delays {
         (first.key().at <= now).then(|| first.remove())
     }
 
+    /// Returns the keys that wait.
+    pub(super) fn into_slots(self) -> impl Iterator<Item = u32> {
+        self.waiting.into_values()
+    }
+
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.waiting.len()

@@ -37,9 +37,10 @@ pub(super) struct Requested {
     pub(super) tag: u8,
 }
 
-/// The entry of a key.
+/// The entry of a key, or a spare one.
 pub(super) struct Entry<K> {
-    pub(super) key: K,
+    /// `None` in a spare entry.
+    pub(super) key: Option<K>,
     pub(super) hash: u64,
     /// The neighbours of a queued key among the keys of its priority, and by age.
     pub(super) level: Links,
@@ -55,15 +56,14 @@ pub(super) struct Entry<K> {
     pub(super) limited: bool,
 }
 
-const _: () = assert!(place_size::<Entry<[usize; 3]>>() == 80, "the docs of the module say so");
+const _: () = assert!(place_size::<Entry<String>>() == 80, "the docs of the module say so");
 
 impl<K> Entry<K> {
-    /// Creates an entry that is idle and does not wait. The caller must add the key before it
-    /// releases the lock.
-    pub(super) fn new(key: K, hash: u64) -> Self {
+    /// Creates a spare entry, which is idle and does not wait.
+    pub(super) fn spare() -> Self {
         Self {
-            key,
-            hash,
+            key: None,
+            hash: 0,
             level: Links::NONE,
             age: Links::NONE,
             time: KeyTime::None,

@@ -5,7 +5,6 @@
 //! the highest priority is next, except when it would be the eighth in a row to pass over an older
 //! key. Then the oldest key is next.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::mem;
 
@@ -35,6 +34,7 @@ pub(super) struct KeyOrder {
 
 impl KeyOrder {
     /// Appends a key to the keys of its priority.
+    #[inline]
     pub(super) fn push<K>(&mut self, entries: &mut Slab<Entry<K>>, slot: u32, priority: i32) {
         let age = self.by_age.append(entries, slot, Entry::age);
         let level = self.level(priority).append(entries, slot, Entry::level);
@@ -53,6 +53,7 @@ impl KeyOrder {
     }
 
     /// Removes and returns the next key.
+    #[inline]
     pub(super) fn pop<K>(&mut self, entries: &mut Slab<Entry<K>>) -> Option<u32> {
         let (highest, oldest) = (self.highest.first()?, self.by_age.first()?);
         let slot = if self.passed_over + 1 < OLDEST_PERIOD { highest } else { oldest };
@@ -65,22 +66,26 @@ impl KeyOrder {
     }
 
     /// Returns the list of a priority, to which the caller must append a key.
+    #[inline]
     fn level(&mut self, priority: i32) -> &mut List {
         if self.highest.first().is_none() {
             self.priority = priority;
         }
-        match priority.cmp(&self.priority) {
-            Ordering::Less => self.lower.entry(priority).or_default(),
-            Ordering::Equal => &mut self.highest,
-            Ordering::Greater => {
-                let lower = mem::replace(&mut self.priority, priority);
-                self.lower.insert(lower, mem::take(&mut self.highest));
-                &mut self.highest
-            }
+        if priority == self.priority { &mut self.highest } else { self.other_level(priority) }
+    }
+
+    /// Returns the list of a priority other than the highest one.
+    fn other_level(&mut self, priority: i32) -> &mut List {
+        if priority < self.priority {
+            return self.lower.entry(priority).or_default();
         }
+        let lower = mem::replace(&mut self.priority, priority);
+        self.lower.insert(lower, mem::take(&mut self.highest));
+        &mut self.highest
     }
 
     /// Removes the key with these links from the list of its priority.
+    #[inline]
     fn leave_level<K>(&mut self, entries: &mut Slab<Entry<K>>, priority: i32, links: Links) {
         if priority == self.priority {
             self.highest.detach(entries, links, Entry::level);

@@ -151,8 +151,8 @@ impl<K: Key> WorkQueue<K> {
     }
 
     /// Shuts the queue down (client-go `ShutDown`): later adds are ignored, and keys that wait for
-    /// a time are never queued. All callers of [`get`](Self::get) are woken; they get the keys that
-    /// are left, and then `None`. It also ends the wait of a drain.
+    /// a time are freed. All callers of [`get`](Self::get) are woken; they get the keys that are
+    /// left, and then `None`. It also ends the wait of a drain.
     pub fn shut_down(&self) {
         self.shared.end_with(QueuePhase::ShutDown);
     }

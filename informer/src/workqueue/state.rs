@@ -40,13 +40,11 @@ pub(super) enum Added {
 
 /// The outcome of the end of a processing.
 #[must_use]
-pub(super) struct ProcessingEnd<K> {
+pub(super) struct ProcessingEnd {
     /// The getter to wake, because the key is queued again.
     pub(super) wakes: Option<Waker>,
     /// Whether this was the last key that a drain waits for.
     pub(super) drained: bool,
-    /// The key, if its entry was removed. Its drop is user code.
-    pub(super) removed: Option<K>,
     /// The time at which the processing began, for metrics.
     pub(super) started: Option<Instant>,
 }
@@ -56,6 +54,9 @@ pub(super) struct QueueState<K> {
     /// The numbers of the entries in the slab, by the hash of the key.
     table: HashTable<u32>,
     entries: Slab<Entry<K>>,
+    /// The number of an entry without a key, for the next new key. The entry of the key that left
+    /// last thus keeps its place, and a new key is written into it field by field.
+    spare: Option<u32>,
     order: KeyOrder,
     pub(super) delays: Delays,
     pub(super) sleepers: Sleepers,
@@ -68,7 +69,7 @@ pub(super) struct QueueState<K> {
 
 impl<K: Eq> QueueState<K> {
     pub(super) fn find(&self, hash: u64, key: &K) -> Option<u32> {
-        self.table.find(hash, |&slot| self.entries[slot].key == *key).copied()
+        self.table.find(hash, |&slot| self.entries[slot].key.as_ref() == Some(key)).copied()
     }
 }
 
@@ -77,6 +78,7 @@ impl<K> QueueState<K> {
         Self {
             table: HashTable::new(),
             entries: Slab::default(),
+            spare: None,
             order: KeyOrder::default(),
             delays: Delays::default(),
             sleepers: Sleepers::default(),
@@ -88,8 +90,11 @@ impl<K> QueueState<K> {
 
     /// Creates the entry of a key that is not in the table. The hash is stored, so that no key is
     /// hashed again when the table grows. The caller must add the key before it releases the lock.
+    #[inline]
     pub(super) fn insert(&mut self, hash: u64, key: K) -> u32 {
-        let slot = self.entries.insert(Entry::new(key, hash));
+        let slot = self.spare.take().unwrap_or_else(|| self.entries.insert(Entry::spare()));
+        let entry = &mut self.entries[slot];
+        (entry.key, entry.hash) = (Some(key), hash);
         self.table.insert_unique(hash, slot, |&slot| self.entries[slot].hash);
         slot
     }
@@ -102,15 +107,11 @@ impl<K> QueueState<K> {
         requested: Requested,
         since: Option<Instant>,
     ) -> Added {
-        let entry = Entry {
-            priority: requested.priority,
-            tag: requested.tag,
-            time: since.map_or(KeyTime::None, KeyTime::DirtySince),
-            state: EntryState::Queued,
-            ..Entry::new(key, hash)
-        };
-        let slot = self.entries.insert(entry);
-        self.table.insert_unique(hash, slot, |&slot| self.entries[slot].hash);
+        let slot = self.insert(hash, key);
+        let entry = &mut self.entries[slot];
+        (entry.priority, entry.tag) = (requested.priority, requested.tag);
+        entry.time = since.map_or(KeyTime::None, KeyTime::DirtySince);
+        entry.state = EntryState::Queued;
         self.order.push(&mut self.entries, slot, requested.priority);
         Added::Queued(self.sleepers.wake())
     }
@@ -187,6 +188,17 @@ impl<K> QueueState<K> {
         Some(self.make_dirty(slot, since))
     }
 
+    /// Ends the wait of a key that is never to be queued. If the key leaves the queue, it moves to
+    /// `removed`, because its drop is user code. The caller must have taken its delay from
+    /// `delays`.
+    pub(super) fn forgo_wait(&mut self, slot: u32, removed: &mut Option<K>) {
+        let entry = &mut self.entries[slot];
+        (entry.time, entry.limited) = (KeyTime::None, false);
+        if entry.state == EntryState::Idle {
+            self.remove(slot, removed);
+        }
+    }
+
     /// Takes the next key, which counts as being processed from now on. Returns the number of its
     /// entry, and the time at which it became dirty.
     pub(super) fn take(&mut self, now: Option<Instant>) -> Option<(u32, Option<Instant>)> {
@@ -199,12 +211,13 @@ impl<K> QueueState<K> {
         Some((slot, since))
     }
 
-    /// Ends the processing of a key.
-    pub(super) fn end(&mut self, slot: u32) -> ProcessingEnd<K> {
-        let started = self.started.remove(&slot);
+    /// Ends the processing of a key. If the key leaves the queue, it moves to `removed`, because
+    /// its drop is user code.
+    pub(super) fn end(&mut self, slot: u32, removed: &mut Option<K>) -> ProcessingEnd {
+        let started = if self.started.is_empty() { None } else { self.started.remove(&slot) };
         self.processing -= 1;
         let entry = &mut self.entries[slot];
-        let (mut wakes, mut removed) = (None, None);
+        let mut wakes = None;
         if entry.state == EntryState::Again {
             entry.state = EntryState::Queued;
             let priority = entry.priority;
@@ -213,15 +226,24 @@ impl<K> QueueState<K> {
         } else {
             entry.state = EntryState::Idle;
             if !entry.is_requested() {
-                removed = Some(self.remove(slot));
+                self.remove(slot, removed);
             }
         }
         let drained = self.phase == QueuePhase::Draining && !self.is_draining();
-        ProcessingEnd { wakes, drained, removed, started }
+        ProcessingEnd { wakes, drained, started }
     }
 
-    fn remove(&mut self, slot: u32) -> K {
-        let Entry { key, hash, .. } = self.entries.remove(slot);
+    /// Removes a key that is idle and does not wait, and moves it to `removed`.
+    #[inline]
+    fn remove(&mut self, slot: u32, removed: &mut Option<K>) {
+        let entry = &mut self.entries[slot];
+        *removed = entry.key.take();
+        let hash = entry.hash;
+        if self.spare.is_none() {
+            self.spare = Some(slot);
+        } else {
+            self.entries.remove(slot);
+        }
         match self.table.find_entry(hash, |&found| found == slot) {
             Ok(found) => drop(found.remove()),
             Err(_) => unreachable!("an entry is in the table"),
@@ -229,7 +251,6 @@ impl<K> QueueState<K> {
         if let Some(room) = less_room(self.table.len(), self.table.capacity()) {
             self.table.shrink_to(room, |&slot| self.entries[slot].hash);
         }
-        key
     }
 
     /// Returns the times at which the processing of the keys began.

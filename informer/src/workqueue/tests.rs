@@ -37,7 +37,9 @@ fn keys_that_are_done_keep_no_memory() {
         assert!(matches!(added, Added::Queued(None)));
     }
     while let Some((slot, _)) = state.take(None) {
-        assert!(state.end(slot).removed.is_some());
+        let mut removed = None;
+        assert!(state.end(slot, &mut removed).wakes.is_none());
+        assert!(removed.is_some());
     }
     let (entries, keys) = state.capacity();
     assert!(entries <= 512, "{entries}");

@@ -1,6 +1,11 @@
 //! Tests of shutting down: adds are ignored, getters are woken, and a drain waits (client-go
 //! `queue_test.go`).
 
+use std::hash::{Hash, Hasher};
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use deltafifo_informer::workqueue::{AddOptions, WorkQueue};
 use deltafifo_oracle::workqueue::Sleeper;
 use tokio::runtime::Handle;
@@ -51,6 +56,74 @@ async fn adds_after_shut_down_are_ignored_and_delayed_keys_dropped() {
     pass(ms(100)).await;
     item.done();
     assert_eq!(next(&queue).await, None);
+}
+
+/// Checks that a shutdown frees keys that wait for a time: one that is idle, one that is being
+/// processed, and one whose processing ended before.
+#[tokio::test]
+async fn shut_down_frees_keys_that_wait() {
+    for drains in [false, true] {
+        let queue = queue();
+        let keys = [1, 2, 3].map(Arc::new);
+        queue.add_after(Arc::clone(&keys[0]), ms(10_000));
+        queue.add(Arc::clone(&keys[1]));
+        let item = queue.try_get().unwrap();
+        queue.add_after(Arc::clone(&keys[1]), ms(10_000));
+        queue.add(Arc::clone(&keys[2]));
+        let failed = queue.try_get().unwrap();
+        queue.add_rate_limited(Arc::clone(&keys[2]));
+        failed.done();
+        if drains {
+            drop(queue.shut_down_with_drain());
+        } else {
+            queue.shut_down();
+        }
+        assert_eq!(keys.each_ref().map(Arc::strong_count), [1, 3, 1]);
+        item.done();
+        assert_eq!(Arc::strong_count(&keys[1]), 1);
+    }
+}
+
+/// Checks that a shutdown frees all keys that wait, although the drop of each panics.
+#[tokio::test]
+async fn panicking_drop_of_a_waiting_key_does_not_block_the_shutdown() {
+    let queue = queue();
+    let freed = Arc::new(AtomicUsize::new(0));
+    for number in 0..3 {
+        queue.add_after(Panics { number, freed: Arc::clone(&freed) }, ms(10_000));
+    }
+    let mut getter = Sleeper::of(queue.get());
+    queue.shut_down();
+    assert!(getter.is_woken() && getter.poll().flatten().is_none());
+    assert_eq!(freed.load(Ordering::SeqCst), 3);
+}
+
+/// A key that counts its drop and panics in it.
+#[derive(Clone)]
+struct Panics {
+    number: u32,
+    freed: Arc<AtomicUsize>,
+}
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        self.freed.fetch_add(1, Ordering::SeqCst);
+        resume_unwind(Box::new("a drop that panics"));
+    }
+}
+
+impl PartialEq for Panics {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Panics {}
+
+impl Hash for Panics {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.number.hash(state);
+    }
 }
 
 #[tokio::test]

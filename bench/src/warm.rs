@@ -20,7 +20,7 @@ const PAGE: usize = 4096;
 fn footprint(engine: EngineName) -> (usize, usize) {
     match engine {
         // initial: 212
-        EngineName::Floor => (220, 2_500),
+        EngineName::Floor | EngineName::FloorTwoThreads => (220, 2_500),
         // initial and relist: 1,217
         EngineName::KubeWriter => (1_220, 6_500),
         // readers: 370

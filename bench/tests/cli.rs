@@ -68,7 +68,7 @@ fn rows<'a>(report: &'a Value, workload: Option<&str>) -> Vec<&'a Value> {
 #[test]
 fn small_run_of_all_workloads_writes_tables_and_json() {
     let json = scratch("relist.json");
-    let engines = "deltafifo,deltafifo-skip,mutex,dashmap,floor";
+    let engines = "deltafifo,deltafifo-skip,mutex,dashmap,floor,floor-2-threads";
     let Run { stdout, .. } = succeed(&format!(
         "--objects 2000 --rounds 2 --seconds 0.2 --workload all --engine {engines} --json {}",
         json.display()
@@ -82,9 +82,9 @@ fn small_run_of_all_workloads_writes_tables_and_json() {
     let report = read_json(&json);
     assert!(!report.to_string().contains(env!("CARGO_TARGET_TMPDIR")), "{report}");
     for (workload, expected) in [
-        ("initial", 5),
-        ("relist", 5 + 4), // and `owned`, without that of the floor
-        ("churn", 5),
+        ("initial", 6),
+        ("relist", 6 + 4), // and `owned`, without that of the floors
+        ("churn", 6),
         ("events", 4 * 12),
         ("stall", 4 * 16),
         // Single keys in four engines, and an index of deltafifo, mutex and dashmap.
@@ -189,7 +189,7 @@ fn unusable_arguments_are_rejected_with_a_message_that_names_them() {
     for (arguments, text) in [
         (
             "--engine abacus",
-            "deltafifo-skip, deltafifo-1-thread, deltafifo-lane, deltafifo-single, mutex, dashmap, floor",
+            "deltafifo-skip, deltafifo-1-thread, deltafifo-lane, deltafifo-single, mutex, dashmap, floor, floor-2-threads",
         ),
         (
             "--workload nap",

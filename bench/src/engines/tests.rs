@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::dashmap::DashMapEngine;
 use super::deltafifo::DeltaFifoEngine;
-use super::floor::Floor;
+use super::floor::{Floor, FloorTwoThreads};
 #[cfg(feature = "peers")]
 use super::kube_writer::{KubeWriterEngine, Owned};
 use super::mutex_engine::MutexEngine;
@@ -72,6 +72,7 @@ fn check_queue<E: QueueEngine<Object>>(new: impl Fn(ObjectAccess) -> E) {
 #[test]
 fn engines_have_exactly_the_objects_of_the_last_list() {
     check_lists(&Floor::new(ObjectAccess));
+    check_lists(&FloorTwoThreads::new(ObjectAccess));
     check_lists(&DeltaFifoEngine::<_, _, true>::new(ObjectAccess));
     check_queue(DeltaFifoEngine::<_, _, false>::new);
     check_queue(MutexEngine::new);

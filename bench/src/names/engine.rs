@@ -23,6 +23,8 @@ super::named! {
         /// The floor: only the necessary steps of a relist, on plain data. Their time is a lower
         /// limit.
         Floor = "floor",
+        /// The floor on two threads.
+        FloorTwoThreads = "floor-2-threads",
         /// kube-rs' store, with objects by value, as is usual.
         KubeWriter = "kube-writer",
         /// kube-rs' store, with objects behind an `Arc`.
@@ -79,10 +81,10 @@ impl EngineName {
     /// Returns whether the engine can run a workload. A variant of another engine can only run the
     /// workloads in which it differs from that engine.
     ///
-    /// The floor and kube-rs' store have no queue and no index: of the workload `queries`, kube-rs'
-    /// store runs the variant that scans. The floor cannot be read while it is written. An informer
-    /// cannot relist back to back, because it pauses between relists. Engines of one family have
-    /// the same store and the same work queue.
+    /// The floors and kube-rs' store have no queue and no index: of the workload `queries`,
+    /// kube-rs' store runs the variant that scans. The floors cannot be read while they are
+    /// written. An informer cannot relist back to back, because it pauses between relists. Engines
+    /// of one family have the same store and the same work queue.
     pub fn can(self, workload: Workload) -> bool {
         match workload {
             Workload::Queries => matches!(
@@ -103,7 +105,9 @@ impl EngineName {
             }
             _ => match self {
                 _ if self.is_cache_only() => false,
-                Self::Floor | Self::DeltaFifoOneThread => workload.is_list(),
+                Self::Floor | Self::FloorTwoThreads | Self::DeltaFifoOneThread => {
+                    workload.is_list()
+                }
                 Self::DeltaFifoLane => workload == Workload::Stall,
                 Self::DeltaFifoSingle => matches!(workload, Workload::Events | Workload::Stall),
                 Self::KubeWriter | Self::KubeWriterArc => {
@@ -132,6 +136,7 @@ impl EngineName {
                 "dashmap @ of deltas and as store, SegQueue of crossbeam @, foldhash @"
             }
             Self::Floor => "the steps of a relist on plain data, one thread, foldhash @: the limit",
+            Self::FloorTwoThreads => "foldhash @: the same steps on two threads, each with a table",
             Self::KubeWriter => {
                 "kube-runtime @: reflector Writer, which clones each object; a store only, \
                  without deltas"

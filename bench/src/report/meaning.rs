@@ -47,7 +47,7 @@ fn advantage(report: &Report) -> Option<String> {
 }
 
 /// Returns the sentence that compares deltafifo with the engine `floor`, the lower limit for the
-/// time of a relist (`engines/floor.rs`). Returns `None` if one of them was not measured.
+/// time of a relist (`engines/floor/`). Returns `None` if one of them was not measured.
 fn distance(report: &Report) -> Option<String> {
     let (ours, floor) =
         (relist(report, EngineName::DeltaFifo)?, relist(report, EngineName::Floor)?);

@@ -19,7 +19,7 @@ const OWNED: f64 = 5.0;
 /// Returns the microseconds that an engine needs for each object of a list.
 fn list(engine: EngineName) -> f64 {
     match engine {
-        EngineName::Floor | EngineName::DeltaFifo => 1.7,
+        EngineName::Floor | EngineName::FloorTwoThreads | EngineName::DeltaFifo => 1.7,
         EngineName::DeltaFifoOneThread => 2.0,
         EngineName::Mutex | EngineName::DashMap => 3.6,
         engine if engine.is_go() => 9.0,

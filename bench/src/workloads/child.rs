@@ -18,7 +18,7 @@ use crate::data::Pods;
 use crate::data::{Generated, Source};
 use crate::engines::dashmap::DashMapEngine;
 use crate::engines::deltafifo::DeltaFifoEngine;
-use crate::engines::floor::Floor;
+use crate::engines::floor::{Floor, FloorTwoThreads};
 #[cfg(feature = "peers")]
 use crate::engines::kube_writer::{KubeWriterEngine, Owned};
 use crate::engines::mutex_engine::MutexEngine;
@@ -71,6 +71,9 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
             readers::run_index(args, source, DashMapEngine::with_nodes)?;
         }
         EngineName::Floor => lists::run(args, source, Floor::new(S::Meta::default()))?,
+        EngineName::FloorTwoThreads => {
+            lists::run(args, source, FloorTwoThreads::new(S::Meta::default()))?;
+        }
         #[cfg(feature = "peers")]
         EngineName::KubeWriter => {
             let new = KubeWriterEngine::<Owned<_>, S::Meta>::default;

@@ -8,6 +8,8 @@
 //! similar effect: their loads do not depend on each other, so the processor has many of them in
 //! flight.
 
+mod two_threads;
+
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -17,6 +19,7 @@ use parking_lot::Mutex;
 
 use super::{Counts, ListEngine};
 use crate::data::write_key;
+pub use two_threads::FloorTwoThreads;
 
 /// Number of objects that go through the steps together.
 const GROUP: usize = 32;
@@ -94,9 +97,9 @@ impl FloorKey {
 }
 
 impl<T> Table<T> {
-    fn new() -> Self {
+    fn new(hasher: RandomState) -> Self {
         Self {
-            hasher: RandomState::default(),
+            hasher,
             slots: Vec::new(),
             used: 0,
             known: 0,
@@ -172,13 +175,24 @@ impl<T> Table<T> {
                 };
             }
             let probes = &probes[..group.len()];
-            touch(probes.iter().map(|probe| {
-                let slot = &self.slots[self.place(probe.hash)];
-                slot.known.as_deref().and_then(|known| meta.namespace(known))
-            }));
-            for (probe, object) in probes.iter().zip(objects.by_ref()) {
-                self.set(meta, probe.hash, &keys.as_bytes()[probe.start..probe.end], object);
-            }
+            self.store(meta, probes, &keys, &mut objects);
+        }
+    }
+
+    /// Takes a group of objects through the steps that follow the hashing of their keys.
+    fn store(
+        &mut self,
+        meta: &impl Meta<T>,
+        probes: &[Probe],
+        keys: &str,
+        objects: &mut impl Iterator<Item = Arc<T>>,
+    ) {
+        touch(probes.iter().map(|probe| {
+            let slot = &self.slots[self.place(probe.hash)];
+            slot.known.as_deref().and_then(|known| meta.namespace(known))
+        }));
+        for (probe, object) in probes.iter().zip(objects) {
+            self.set(meta, probe.hash, &keys.as_bytes()[probe.start..probe.end], object);
         }
     }
 
@@ -209,9 +223,16 @@ impl<T> Table<T> {
         slot.known = Some(object);
     }
 
-    /// Deletes the keys that are not in the last list. Does nothing if the list has all known
-    /// keys.
-    fn sweep(&mut self) {
+    /// Begins a list of about `length` objects.
+    fn begin_list(&mut self, length: usize) {
+        self.reserve(length.max(self.used));
+        self.generation += 1;
+        self.stamped = 0;
+    }
+
+    /// Ends a list: deletes the keys that are not in it. Does nothing if it has all known keys.
+    fn end_list(&mut self) {
+        assert_eq!(self.moved, 0, "the namespace is part of the key");
         if self.stamped == self.known {
             return;
         }
@@ -221,6 +242,10 @@ impl<T> Table<T> {
                 self.counts.deletes += 1;
             }
         }
+    }
+
+    fn for_each_known(&self, visit: impl FnMut(&T)) {
+        self.slots.iter().filter_map(|slot| slot.known.as_deref()).for_each(visit);
     }
 }
 
@@ -235,7 +260,7 @@ fn touch<'a>(texts: impl Iterator<Item = Option<&'a str>>) {
 
 impl<T, M: Meta<T>> Floor<T, M> {
     pub fn new(meta: M) -> Self {
-        Self { meta, table: Mutex::new(Table::new()) }
+        Self { meta, table: Mutex::new(Table::new(RandomState::default())) }
     }
 }
 
@@ -246,13 +271,9 @@ impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for Floor<T, M> {
 
     fn replace(&self, list: Vec<Arc<T>>, _version: &str) {
         let mut table = self.table.lock();
-        let keys = list.len().max(table.used);
-        table.reserve(keys);
-        table.generation += 1;
-        table.stamped = 0;
+        table.begin_list(list.len());
         table.join(&self.meta, list);
-        assert_eq!(table.moved, 0, "the namespace is part of the key");
-        table.sweep();
+        table.end_list();
     }
 
     /// Returns the counts; `replace` has applied everything already.
@@ -261,7 +282,6 @@ impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for Floor<T, M> {
     }
 
     fn for_each_known(&self, visit: impl FnMut(&T)) {
-        let table = self.table.lock();
-        table.slots.iter().filter_map(|slot| slot.known.as_deref()).for_each(visit);
+        self.table.lock().for_each_known(visit);
     }
 }

@@ -134,7 +134,9 @@ impl<T, M: Meta<T>> FloorTwoThreads<T, M> {
             let mut shares = [0, 1].map(|by: usize| shares[by][thread].lock());
             // If a key is listed twice, its last object stays.
             shares.sort_unstable_by_key(|share| share.first);
-            shares.iter_mut().for_each(|share| share.store(&self.meta, &mut table));
+            for share in &mut shares {
+                share.store(&self.meta, &mut table);
+            }
         }
         table.end_list();
     }

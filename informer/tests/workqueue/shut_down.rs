@@ -72,6 +72,8 @@ async fn shut_down_frees_keys_that_wait() {
         queue.add(Arc::clone(&keys[2]));
         let failed = queue.try_get().unwrap();
         queue.add_rate_limited(Arc::clone(&keys[2]));
+        // Otherwise the rate limiter would keep the key with the number of its failures.
+        queue.forget(&keys[2]);
         failed.done();
         if drains {
             drop(queue.shut_down_with_drain());

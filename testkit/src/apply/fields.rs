@@ -5,6 +5,8 @@ use std::fmt::{self, Write as _};
 
 use serde_json::{Map, Value, json};
 
+use crate::steps::step;
+
 /// The name with which a set contains the node itself, and not only fields below it.
 const SELF: &str = ".";
 
@@ -63,16 +65,17 @@ impl FieldSet {
         }
     }
 
+    /// Removes the fields of another set. Takes time in proportion to this set: each of many
+    /// managers loses the fields of one change, which can be large.
     pub(super) fn subtract(&mut self, other: &Self) {
         self.is_member &= !other.is_member;
-        for (name, set) in &other.children {
-            if let Some(own) = self.children.get_mut(name) {
+        self.children.retain(|name, own| {
+            step();
+            other.children.get(name).is_none_or(|set| {
                 own.subtract(set);
-                if own.is_empty() {
-                    self.children.remove(name);
-                }
-            }
-        }
+                !own.is_empty()
+            })
+        });
     }
 
     pub(super) fn intersection(&self, other: &Self) -> Self {
@@ -192,6 +195,7 @@ mod tests {
     use serde_json::json;
 
     use super::{FieldSet, LONGEST, Path, Step, shortened};
+    use crate::steps::assert_linear;
 
     #[test]
     fn set_is_read_and_written_as_fields_v1() {
@@ -215,6 +219,22 @@ mod tests {
         assert_eq!(set.to_json(), json!({ "f:c": {} }));
         set.add(&other);
         assert_eq!(set.paths(9), [".a", ".a.b", ".c", ".d"]);
+    }
+
+    #[test]
+    fn difference_of_a_small_and_a_large_set_takes_few_steps() {
+        const COUNT: usize = 500;
+        let set = |count: usize| {
+            let mut set = FieldSet::default();
+            for number in 0..count {
+                set.insert(format!("f:{number}"), FieldSet::leaf());
+            }
+            set
+        };
+        let large = set(COUNT);
+        let mut small = vec![set(1); COUNT];
+        assert_linear(COUNT, || small.iter_mut().for_each(|set| set.subtract(&large)));
+        assert!(small.iter().all(FieldSet::is_empty));
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Patch {
     pub(crate) fn apply(&self, object: &mut Value, resource: &Resource, name: &str) -> Refused<()> {
         match self {
             Self::Merge(patch) => json_patch::merge(object, patch),
-            Self::Strategic(patch) => strategic(object, patch, &Place::root(resource)),
+            Self::Strategic(patch) => strategic(object, patch, &Place::root(resource))?,
             Self::Operations(patch) => {
                 let mut work = Work::default();
                 for operation in patch {
@@ -168,20 +168,20 @@ const DELETE_VALUES: &str = "$deleteFromPrimitiveList/";
 const RETAIN: &str = "$retainKeys";
 
 /// Merges a strategic merge patch into a value.
-fn strategic(value: &mut Value, patch: &Value, at: &Place<'_>) {
+fn strategic(value: &mut Value, patch: &Value, at: &Place<'_>) -> Refused<()> {
     let Value::Object(patch) = patch else {
         value.clone_from(patch);
-        return;
+        return Ok(());
     };
     if patch.get(INSTRUCTION).is_some_and(|instruction| instruction == "replace") {
         let rest = patch.iter().filter(|(name, _)| *name != INSTRUCTION);
         *value = Value::Object(rest.map(|(name, value)| (name.clone(), value.clone())).collect());
-        return;
+        return Ok(());
     }
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
-    let Value::Object(map) = value else { return };
+    let Value::Object(map) = value else { return Ok(()) };
     if let Some(Value::Array(retained)) = patch.get(RETAIN) {
         let names = retained.iter().filter_map(Value::as_str);
         *map = names.filter_map(|name| map.remove_entry(name)).collect();
@@ -208,17 +208,24 @@ fn strategic(value: &mut Value, patch: &Value, at: &Place<'_>) {
         match list {
             Value::Array(list) => {
                 let order = patch.get(&format!("{ORDER}{name}")).and_then(Value::as_array);
-                strategic_list(known, list, order.unwrap_or(list), &at);
+                strategic_list(known, list, order.unwrap_or(list), &at)?;
             }
-            other => strategic(known, other, &at),
+            other => strategic(known, other, &at)?,
         }
     }
+    Ok(())
 }
 
 /// Merges a list of a strategic merge patch. An element of the patch merges into the live element
 /// with the same merge key, or is added. In a set, the key is the element itself. `order` is the
-/// order that the patch requests.
-fn strategic_list(value: &mut Value, patch: &[Value], order: &[Value], at: &Place<'_>) {
+/// order that the patch requests. Refuses elements without the key. In a new list, the real
+/// server leaves these to the validation of the object.
+fn strategic_list(
+    value: &mut Value,
+    patch: &[Value],
+    order: &[Value],
+    at: &Place<'_>,
+) -> Refused<()> {
     let live = match value {
         Value::Array(live) => std::mem::take(live),
         _ => Vec::new(),
@@ -228,7 +235,7 @@ fn strategic_list(value: &mut Value, patch: &[Value], order: &[Value], at: &Plac
         ListType::Set => None,
         ListType::Atomic => {
             *value = patch.to_vec().into();
-            return;
+            return Ok(());
         }
     };
     let is = |patch: &Value, instruction: &str| {
@@ -237,13 +244,13 @@ fn strategic_list(value: &mut Value, patch: &[Value], order: &[Value], at: &Plac
     let is_replaced = patch.iter().any(|patch| is(patch, "replace"));
     // `None` is an element that the patch deletes.
     let mut values: Vec<Option<Value>> = Vec::new();
-    let mut places: HashMap<Option<Counted<&Value>>, Vec<usize>> = HashMap::new();
+    let mut places: HashMap<Counted<&Value>, Vec<usize>> = HashMap::new();
     for element in live.iter().filter(|_| !is_replaced) {
-        places.entry(name(element, key)).or_default().push(values.len());
+        places.entry(name(element, key)?).or_default().push(values.len());
         values.push(Some(element.clone()));
     }
     for patch in patch.iter().filter(|patch| !is(patch, "replace")) {
-        let name = name(patch, key);
+        let name = name(patch, key)?;
         if is(patch, "delete") {
             for place in places.remove(&name).unwrap_or_default() {
                 values[place] = None;
@@ -256,32 +263,32 @@ fn strategic_list(value: &mut Value, patch: &[Value], order: &[Value], at: &Plac
         });
         let element = values[known[0]].get_or_insert(Value::Null);
         if key.is_some() {
-            strategic(element, patch, &at.element());
+            strategic(element, patch, &at.element())?;
         } else {
             element.clone_from(patch);
         }
     }
     let (in_patch, in_live) = (firsts(order, key), firsts(&live, key));
-    let find = |firsts: &HashMap<Option<Counted<&Value>>, usize>, value: &Value| {
-        firsts.get(&name(value, key)).copied()
+    let find = |firsts: &HashMap<Counted<&Value>, usize>, value: &Value| {
+        firsts.get(&name(value, key).ok()?).copied()
     };
     let values = values.into_iter().flatten().collect();
     *value = arrange(values, |value| find(&in_patch, value), |value| find(&in_live, value)).into();
+    Ok(())
 }
 
 /// Returns what must be equal for two elements to merge: the values of the key, or the elements
-/// of a set.
-fn name<'v>(element: &'v Value, key: Option<&str>) -> Option<Counted<&'v Value>> {
-    match key {
-        Some(key) => element.get(key).map(Counted),
-        None => Some(Counted(element)),
-    }
+/// of a set. Refuses an element without the key.
+fn name<'v>(element: &'v Value, key: Option<&str>) -> Refused<Counted<&'v Value>> {
+    let Some(key) = key else { return Ok(Counted(element)) };
+    element.get(key).map(Counted).ok_or_else(|| Box::new(status::no_merge_key(element, key)))
 }
 
 /// Returns the index of the first element of each name.
-fn firsts<'v>(list: &'v [Value], key: Option<&str>) -> HashMap<Option<Counted<&'v Value>>, usize> {
+fn firsts<'v>(list: &'v [Value], key: Option<&str>) -> HashMap<Counted<&'v Value>, usize> {
     // The first element is the last one that is inserted.
-    list.iter().enumerate().rev().map(|(at, element)| (name(element, key), at)).collect()
+    let all = list.iter().enumerate().rev();
+    all.filter_map(|(at, element)| Some((name(element, key).ok()?, at))).collect()
 }
 
 /// Orders a merged list: the elements of the patch in its order, and between them the others, where

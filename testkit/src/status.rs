@@ -9,6 +9,8 @@
 //! assert_eq!(busy.details.unwrap().retry_after_seconds, 3);
 //! ```
 
+use std::fmt;
+
 use kube::core::response::{StatusCause, StatusDetails, reason};
 use kube::core::{ListMeta, Status};
 use serde_json::{Value, json};
@@ -240,6 +242,40 @@ pub(crate) fn unsupported_media_type(accepted: &str) -> Status {
 /// Returns a 500 for an error to which the real server gives no reason.
 pub(crate) fn unknown_error(message: &str) -> Status {
     failure(500, reason::UNKNOWN, message)
+}
+
+/// Returns the 500 of a strategic merge patch of a list in which an element lacks the key by which
+/// the elements merge.
+pub(crate) fn no_merge_key(element: &Value, key: &str) -> Status {
+    unknown_error(&format!("map: {} does not contain declared merge key: {key}", InGo(element)))
+}
+
+/// A value as the real server prints it in a message.
+struct InGo<'a>(&'a Value);
+
+impl fmt::Display for InGo<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let space = |at| if at == 0 { "" } else { " " };
+        match self.0 {
+            Value::Null => f.write_str("<nil>"),
+            Value::String(text) => f.write_str(text),
+            Value::Array(items) => {
+                f.write_str("[")?;
+                for (at, item) in items.iter().enumerate() {
+                    write!(f, "{}{}", space(at), InGo(item))?;
+                }
+                f.write_str("]")
+            }
+            Value::Object(fields) => {
+                f.write_str("map[")?;
+                for (at, (name, value)) in fields.iter().enumerate() {
+                    write!(f, "{}{name}:{}", space(at), InGo(value))?;
+                }
+                f.write_str("]")
+            }
+            Value::Bool(_) | Value::Number(_) => self.0.fmt(f),
+        }
+    }
 }
 
 /// Returns a 422: a field of the object is invalid.

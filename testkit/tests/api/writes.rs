@@ -297,6 +297,43 @@ async fn strategic_merge_patch_merges_lists_by_keys() {
 }
 
 #[tokio::test]
+async fn strategic_merge_patch_needs_the_keys_of_list_elements() {
+    let server = server();
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    let patch = async |containers: Value| {
+        let patch = Patch::Strategic(json!({ "spec": { "containers": containers } }));
+        pods.patch("a", &PatchParams::default(), &patch).await
+    };
+    let mut web = pod("a");
+    web["spec"] = json!({ "containers": [{ "name": "web", "env": [{ "name": "A" }] }] });
+    let mut nameless = pod("a");
+    nameless["spec"] = json!({ "containers": [{ "image": "1" }] });
+    let env = json!([{ "value": null, "valueFrom": { "a": [1, "b", true], "c": {} } }]);
+    for (live, containers, element) in [
+        (&web, json!([{ "image": "x" }]), "map[image:x]"),
+        (&web, json!([{ "$patch": "delete" }]), "map[$patch:delete]"),
+        (
+            &web,
+            json!([{ "name": "web", "env": env }]),
+            "map[value:<nil> valueFrom:map[a:[1 b true] c:map[]]]",
+        ),
+        (&nameless, json!([{ "name": "web" }]), "map[image:1]"),
+    ] {
+        server.apply(live.clone()).unwrap();
+        let Err(kube::Error::Api(status)) = patch(containers).await else {
+            panic!("not refused: {element}")
+        };
+        let message = format!("map: {element} does not contain declared merge key: name");
+        assert_eq!((status.code, status.message), (500, message));
+        let stored = server.get(&Resource::pods(), "default", "a").unwrap();
+        assert_eq!(stored["spec"], live["spec"]);
+    }
+    patch(json!([{ "$patch": "replace" }, { "name": "web" }])).await.unwrap();
+    let stored = server.get(&Resource::pods(), "default", "a").unwrap();
+    assert_eq!(stored["spec"], json!({ "containers": [{ "name": "web" }] }));
+}
+
+#[tokio::test]
 async fn status_subresource_changes_the_status_only() {
     let server = server();
     server.apply(app("a", "web")).unwrap();

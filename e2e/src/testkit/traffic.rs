@@ -24,7 +24,7 @@ const WATCHING: &str = "timeoutSeconds=1";
 pub struct Recorded {
     /// The name of the request, under which later ones use the uid and version of its answer.
     pub name: String,
-    /// The command or call that sent the request.
+    /// The step of the recording in which the request was sent: a command or call.
     pub by: String,
     pub method: String,
     /// The path with the query.

@@ -72,15 +72,20 @@
 //! each answer, and the whole body, the part that this server sends, or kind and reason, without
 //! uids, versions and times. It fails at a difference.
 //!
+//! # Guide
+//!
+//! The chapter `docs/src/testing.md` of the repository shows tests with this server, the program,
+//! and which commands of `kubectl` work with it.
+//!
 //! # Limits
 //!
 //! The server has no admission, defaulting, conversion, existence check of namespaces, protobuf,
 //! tables with other columns than name and age, served schemas (`kubectl apply` needs
 //! `--validate=false`), scheduler, kubelet, or subresource other than `status` and a namespace's
-//! `finalize`. It validates kind, name and finalizers, the keys of lists in applied configurations,
-//! and the length of such keys in definitions, and nothing else. Dry runs are refused with 400.
-//! Each resource has one API version. All requests are authorised. They are recorded until
-//! [`forget_requests`](ApiServer::forget_requests) is called, unless
+//! `finalize`. It validates kind, name and finalizers, the keys of lists in applied configurations
+//! and in strategic merge patches, and the length of such keys in definitions, and nothing else.
+//! Dry runs are refused with 400. Each resource has one API version. All requests are authorised.
+//! They are recorded until [`forget_requests`](ApiServer::forget_requests) is called, unless
 //! [`recorded_requests`](Builder::recorded_requests) limits their number. A body of more than 3 MiB
 //! is refused with 413, which is the real server's default; etcd refuses an object of more than
 //! 1.5 MiB, and this server does not. The only controllers are those of [`Builder::controllers`].

@@ -40,6 +40,9 @@ run() { # part
       cargo run --release -p deltafifo-bench --example replicas
       cargo run --release -p deltafifo-bench --example replicas -- --million
       ;;
+    # Programs that compile with kube's runtime and with this project's. `cargo test` compiles and
+    # runs them, too; this is the script that a user runs on other programs.
+    kube-examples) ci/kube-examples.sh ;;
     # Elections with fewer trials, of this project's elector and of four other libraries.
     rivals) ci/rivals.sh ;;
     package | verify | msrv | musl | docs | deny | semver) ci/release.sh "$1" ;;
@@ -51,7 +54,7 @@ parts=("$@")
 if ((!$#)); then
   parts=(models lease sharding simulation shuttle stress sanitizers miri-races miri-engine miri-stress miri-compact fuzz-operations fuzz-handlers
     fuzz-indexer fuzz-keys fuzz-files fuzz-caches fuzz-selectors fuzz-wire fuzz-workqueue fuzz-compact fuzz-prune mutants e2e
-    e2e-election-full e2e-election-defaults e2e-election-handovers e2e-replicas-full million replicas rivals
+    e2e-election-full e2e-election-defaults e2e-election-handovers e2e-replicas-full million replicas kube-examples rivals
     package verify msrv musl docs deny semver)
 fi
 # Records uncommitted changes, except those of the result file.

@@ -13,6 +13,9 @@
 //! * [`ReflectorStore`], [`Store`]: the traits through which a reflector writes and a reader reads.
 //! * `caches` (feature `caches`, off by default): client-go's other stores and queues.
 //!
+//! In the repository, the chapter `docs/src/concepts.md` of the guide explains how these parts fit
+//! together, and `docs/src/from-client-go.md` lists the names that client-go has for them.
+//!
 //! This crate depends on no Kubernetes crate and on no async runtime: it reads metadata through a
 //! [`Meta`] accessor.
 //!

@@ -1,6 +1,7 @@
 //! A line of a watch: an event with its raw object.
 
 use bytes::Bytes;
+use memchr::memmem;
 use serde_json::json;
 
 use super::members::{Members, text};
@@ -83,8 +84,10 @@ pub(crate) fn parse(line: &Bytes, limit: usize) -> Result<Line, RequestError> {
 ///
 /// Go servers write an event as `{"type":"ADDED","object":{…}}`, so the object is the rest of the
 /// line, up to the last bracket. The first object of a watch shows whether its server does that
-/// too. If a later line had another member after its object, the list would fail when the object is
-/// decoded, because it would not be valid JSON.
+/// too. Two events in one line have a second member `object`, so a line with that name in its
+/// object is parsed. A line that is damaged in another way is not noticed before its object is
+/// decoded. An object is not decoded if the store has it in the version that its metadata names,
+/// and then the damage has no effect.
 #[derive(Default)]
 pub(crate) struct InitialEvents {
     /// Whether lines have this form. `None` before the first object.
@@ -100,6 +103,7 @@ impl InitialEvents {
         if let Some(object) = plain
             && self.is_plain == Some(true)
             && object.len() <= limit
+            && memmem::find(object, br#""object":"#).is_none()
         {
             return Ok(Line::Event(EventType::Added, line.slice_ref(object).into()));
         }
@@ -247,9 +251,15 @@ mod tests {
             r#"{"type":"ADDED","object":}"#,
             r#"{"type":"ADDED","object":{}"#,
             r#"{"type":"BOOKMARK","object":{x}}"#,
+            r#"{"type":"ADDED","object":{"a":1}}{"type":"ADDED","object":{"b":1}}"#,
+            r#"{"type":"ADDED","object":{"a":1}}{"type":"BOOKMARK","object":{"b":1}}"#,
+            r#"{"type":"ADDED","object":{"a":{"type":"ADDED","object":{"b":1}}"#,
         ] {
             assert_eq!(objects(&[plain, other], 100), Err(1), "{other}");
         }
+        let member = r#"{"type":"ADDED","object":{"a":{"object":{}}}}"#;
+        let object = r#"{"a":{"object":{}}}"#;
+        assert_eq!(objects(&[plain, member], 100).expect("both are valid")[1], object);
     }
 
     #[test]

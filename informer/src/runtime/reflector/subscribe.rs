@@ -97,7 +97,7 @@ impl<K> Dispatcher<K> {
 ///
 /// The stream yields the objects that were applied after it was created, and all objects of each
 /// complete list. It ends when the reflector has ended and everything is yielded. A clone yields
-/// what the original has not yielded yet.
+/// the objects that the original has not yielded yet.
 ///
 /// **Poll every handle**, or drop it: when a handle lags behind by the size of the buffer, the
 /// reflector waits, and so do all other subscribers. In return, no handle loses anything.

@@ -48,7 +48,7 @@ use crate::KubeMeta;
 /// followed it after which kube's watcher lists again: `NoResourceVersion`, or a `WatchError` with
 /// the code 410. So pass the errors of the stream to the [`reflector`], too. A second watcher that
 /// begins right after such an error is noticed later, when the lists of both overlap, or not at all
-/// if they never do.
+/// if they never do. The deletions of the first list that ends in such an overlap still count.
 pub struct Writer<K: Resource + 'static> {
     store: Indexer<K, KubeMeta>,
     /// The objects of a list that is not complete, by key; `None` if there is none.
@@ -91,7 +91,7 @@ impl<K: Resource + Clone + 'static> Writer<K> {
     }
 
     /// Returns a new subscriber, or `None` if the writer is not
-    /// [shared](Self::new_shared). It receives what a [`reflector`] or
+    /// [shared](Self::new_shared). It receives the changes that a [`reflector`] or
     /// [`reflect_shared`](crate::runtime::WatchStreamExt::reflect_shared) applies from now on.
     ///
     /// ```

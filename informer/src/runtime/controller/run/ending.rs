@@ -28,7 +28,7 @@ where
 {
     /// Ends all tasks, and waits until none is being polled. A task that panics on another thread
     /// drops the writer of a store before its panic can be seen: the panic is then resumed here, as
-    /// it is the cause of what the dropped writer looks like.
+    /// the cause of the drop.
     ///
     /// The wait ends after [`UNWINDING`] and at a forced end, because a stream of the user may
     /// block in its poll, which nothing can cancel.

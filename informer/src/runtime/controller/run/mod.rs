@@ -213,7 +213,8 @@ where
         })
     }
 
-    /// Waits for the next step. Cancel safe.
+    /// Waits for the next step. Cancel safe, except while it ends the tasks because an informer has
+    /// stopped: the error of that would be lost.
     async fn next(&mut self) -> StreamStep<F::Object, E> {
         loop {
             if self.is_shut_down && self.work.is_empty() {

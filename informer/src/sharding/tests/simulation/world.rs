@@ -417,7 +417,8 @@ impl World {
         let deadlines = self.durations.iter().zip(&self.rates);
         let renew_deadlines =
             deadlines.map(|(durations, rate)| durations.renew_deadline.div_f64(*rate)).collect();
-        Setting { by: self.by, renew_deadlines, left, holders }
+        let (by, is_split) = (self.by, self.is_split);
+        Setting { by, is_split, renew_deadlines, left, holders }
     }
 }
 

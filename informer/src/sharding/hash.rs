@@ -33,8 +33,12 @@ pub enum ShardBy {
     /// The shards differ in size, even if the namespaces do not, because the server's hash
     /// distributes similar names badly: of the namespaces `ns-0` to `ns-999` in four shards, one
     /// shard has none and another has twice its share. Use it only if the namespaces have random
-    /// names, or if the objects of a namespace must be reconciled by one member. A controller logs
-    /// a warning once it owns a shard that has far more objects than others.
+    /// names, or if the objects of a namespace must be reconciled by one member.
+    ///
+    /// A controller logs a warning once it owns a shard that has more than four times as many
+    /// objects as the other shards have on average, which no shard of this example has. If its
+    /// informer is [of a member's shards](crate::SharedInformer::in_shards), it compares only the
+    /// shards that the member owns.
     Namespace,
     /// The uid. "No two reconciles of an object at once" is promised for each uid: an object that
     /// is deleted and created again is another object, and its first reconcile may begin on one

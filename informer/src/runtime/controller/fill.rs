@@ -54,6 +54,8 @@ pub(super) struct Fills {
     informers: Vec<(Terms, Arc<dyn Fill>)>,
     /// The title of the informer of the main objects.
     main: String,
+    /// Whether the informer of the main objects has only those of the shards that its member holds.
+    is_split: bool,
 }
 
 /// An informer that is filled.
@@ -71,7 +73,7 @@ trait Fill: Send + Sync {
 
 impl Fills {
     pub(super) fn new(sharding: Sharding, errors: mpsc::Sender<watcher::Error>) -> Self {
-        Self { sharding, errors, informers: Vec::new(), main: String::new() }
+        Self { sharding, errors, informers: Vec::new(), main: String::new(), is_split: false }
     }
 
     /// Adds an informer. The handler of `registration` notifies `changed` after each change.
@@ -87,6 +89,7 @@ impl Fills {
     ) -> Result<(), RunnerError> {
         if terms.is_main {
             self.main = informer.title();
+            self.is_split = informer.selection().is_some();
         }
         if let Some(selection) = informer.selection() {
             self.informers.push((terms, Arc::new(SelectionFill { selection, registration })));
@@ -115,6 +118,12 @@ impl Fills {
     /// Returns the title of the informer of the main objects.
     pub(super) fn main(&self) -> &str {
         &self.main
+    }
+
+    /// Returns whether the informer of the main objects has only those of the shards that its
+    /// member holds.
+    pub(super) fn is_split(&self) -> bool {
+        self.is_split
     }
 
     /// Waits until the stores of all informers hold lists of these shards. Those that reconciles do

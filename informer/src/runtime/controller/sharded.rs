@@ -170,9 +170,9 @@ impl Sharding {
         let Some(fills) = started.fills.take() else { return };
         let (sender, shards) = mpsc::unbounded_channel();
         let schedule = Arc::clone(&started.schedule);
-        let main = fills.main().to_owned();
-        started.spawn(enqueue(shards, store.clone(), schedule, self.clone(), main.clone()));
-        let all = self.0.gate().shards();
+        let (main, all) = (fills.main().to_owned(), self.0.gate().shards());
+        let stored = (!fills.is_split()).then_some(all);
+        started.spawn(enqueue(shards, store.clone(), schedule, self.clone(), main.clone(), stored));
         let (filled, sharding, informer) = (fills.fill_awaited(all), self.clone(), main.clone());
         let synced = async move {
             filled.await;
@@ -218,13 +218,15 @@ impl Participant for ControllerShards {
 }
 
 /// Requests reconciles of the objects of the shards that are received. Logs once that a shard has
-/// far more objects than others.
+/// far more objects than others. The store has all objects of the shards `stored`, or those of the
+/// owned shards if that is `None`.
 async fn enqueue<F: Form>(
     mut received: mpsc::UnboundedReceiver<ShardSet>,
     store: IndexReader<F, KubeMeta>,
     schedule: Arc<Schedule>,
     sharding: Sharding,
     kind: String,
+    stored: Option<ShardSet>,
 ) where
     KubeMeta: Meta<F>,
 {
@@ -234,7 +236,6 @@ async fn enqueue<F: Form>(
         while let Ok(others) = received.try_recv() {
             shards = shards.or(others);
         }
-        // In split mode too, the store has all objects of the shards that the member owns.
         let owned = *sharding.0.owned().borrow();
         spread.begin();
         for_each_stored(&store, |key, object| {
@@ -245,6 +246,6 @@ async fn enqueue<F: Form>(
             }
         })
         .await;
-        spread.warn_of_large_shard(&kind, owned);
+        spread.warn_of_large_shard(&kind, owned, stored.unwrap_or(owned));
     }
 }

@@ -297,6 +297,7 @@ impl<'g> Member<'g> {
                             self.context.metrics.record(effect);
                         }
                         if let Some(lease) = &lease {
+                            self.context.check_label(lease);
                             self.learn(lease);
                         }
                         Answer::Written(lease.map(|lease| lease.record))

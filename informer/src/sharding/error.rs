@@ -63,6 +63,19 @@ pub enum GroupError {
         /// The label and its value.
         label: String,
     },
+    /// The server has stored a Lease of the group without the label of the group, so the watches of
+    /// the members do not show the Lease. A member whose own Lease is not shown holds no shard.
+    /// Reported each minute.
+    #[error(
+        "the server has stored lease {lease} without the label {label}, so no member of the group \
+         sees the lease; find the webhook or policy that removes the label, and exempt these leases"
+    )]
+    Unlabelled {
+        /// Namespace and name of the lease.
+        lease: String,
+        /// The label and its value.
+        label: String,
+    },
     /// The informers of the group's controllers in this process have not synced, or an informer of
     /// its shards cannot list, so this process does not join the group. Reported each minute.
     #[error(
@@ -123,6 +136,7 @@ impl GroupError {
             Self::Lease(_) => ("request", ""),
             Self::Version { lease, .. } => ("version", &**lease),
             Self::Foreign { lease, .. } => ("foreign", &**lease),
+            Self::Unlabelled { lease, .. } => ("unlabelled", &**lease),
             Self::NotSynced { group, .. } => ("not synced", &**group),
             Self::NotFilled { participant, .. } => ("not filled", &**participant),
             Self::NotDrained { group, .. } => ("not drained", &**group),

@@ -206,6 +206,40 @@ async fn lease_of_the_same_name_without_the_label_is_reported_until_it_is_delete
 }
 
 #[tokio::test(start_paused = true)]
+async fn label_that_the_server_removes_from_the_leases_of_members_is_reported_each_minute() {
+    use kube::Client;
+    use kube::client::Body;
+
+    let server = server();
+    let client = server.client();
+    let webhook = tower::service_fn(move |request: http::Request<Body>| {
+        let client = client.clone();
+        async move {
+            let (parts, body) = request.into_parts();
+            let bytes = body.collect_bytes().await?;
+            let mut lease: serde_json::Value = serde_json::from_slice(&bytes).unwrap_or_default();
+            let name = lease["metadata"]["name"].as_str().unwrap_or_default();
+            let bytes = if name.starts_with("counter-member-") {
+                lease["metadata"]["labels"] = json!({});
+                lease.to_string().into_bytes()
+            } else {
+                bytes.to_vec()
+            };
+            client.send(http::Request::from_parts(parts, Body::from(bytes))).await
+        }
+    });
+    let replica = Replica::start_with(builder_of(Client::new(webhook, "default"), "a"));
+    sleep(100 * SECOND).await;
+    assert!(replica.group.owned().borrow().is_empty(), "no member is seen");
+    let reported = replica.reported();
+    assert_eq!(reported.len(), 2, "{reported:?}");
+    for error in &reported {
+        assert!(error.contains("has stored lease shop/counter-member-a."), "{error}");
+        assert!(error.contains("without the label deltafifo/group=counter"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn creation_that_is_refused_although_the_lease_does_not_exist_is_reported_and_repeated() {
     let server = server();
     let replica = Replica::start(&server, "a");

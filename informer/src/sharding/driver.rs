@@ -106,7 +106,11 @@ pub(super) async fn run(context: &GroupContext, mut stop: Stop<'_>) -> Result<()
 /// of a run also waits until each announced controller has joined. A later one does not, because a
 /// controller that is never polled would keep it out for good.
 async fn ready(context: &GroupContext, is_first: bool) {
-    context.gate.all_idle().await;
+    let report = |waited| {
+        let (group, shards) = (context.title(), context.gate.working());
+        context.report(&GroupError::NotDrained { group, shards, waited });
+    };
+    reporting(context.gate.all_idle(), report).await;
     context.metrics.record(|metrics| metrics.is_member(false));
     let ready = context.participants.clone().ready(is_first);
     let report = |waited| context.report(&GroupError::NotSynced { group: context.title(), waited });

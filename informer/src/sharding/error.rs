@@ -103,21 +103,24 @@ pub enum GroupError {
         /// The time since the member has begun to wait.
         waited: Duration,
     },
-    /// Work on shards continues after the drain timeout, so this member neither releases nor claims
-    /// them: no other member works on a shard that this one still holds. Work cannot be dropped
-    /// while it blocks its thread, holds a clone of a [`Permit`](crate::sharding::Permit), or waits
-    /// for the answer to a request of the permit's client. Reported each minute.
+    /// Work on shards continues after the drain timeout, or after the run of the group was dropped,
+    /// so this member neither releases nor claims them: no other member works on a shard that this
+    /// one still holds. Work cannot be dropped while it blocks its thread, holds a clone of a
+    /// [`Permit`](crate::sharding::Permit), or waits for the answer to a request of the permit's
+    /// client. Reported each minute.
     #[error(
-        "work on the shards {shards:?} of group {group} has not ended for {waited:?} after the drain \
-         timeout, so this member neither releases nor claims them; find the work that blocks its \
-         thread, holds a permit or waits for an answer, and restart the process if it does not end"
+        "work on the shards {shards:?} of group {group} has not ended for {waited:?} after its \
+         permits were lost, so this member neither releases nor claims them; find the work that \
+         blocks its thread, holds a permit or waits for an answer, and restart the process if it \
+         does not end"
     )]
     NotDrained {
         /// Namespace and name of the group.
         group: String,
         /// The shards.
         shards: ShardSet,
-        /// The time since the drain timeout of the first of them.
+        /// The time since the drain timeout of the first of them, or since a new run of the group
+        /// has begun to wait for the work of a run that was dropped.
         waited: Duration,
     },
     /// A Lease with the label of the group has a name that no Lease of the group has.

@@ -179,9 +179,9 @@ impl Gate {
         shard
     }
 
-    /// Returns whether work on a shard is admitted, or in progress.
-    pub(crate) fn has_work(&self) -> bool {
-        self.0.shards.iter().any(|gate| !gate.is_idle())
+    /// Returns the shards on which work is admitted, or in progress.
+    pub(crate) fn working(&self) -> ShardSet {
+        self.0.count.all().filter(|shard| !self.shard(*shard).is_idle()).collect()
     }
 
     /// Waits until no shard that was closed has work in progress.
@@ -460,11 +460,11 @@ mod tests {
         let permits = permits_of_threads(&rig.gate, 1);
         rig.gate.close(1);
         for permit in permits {
-            assert!(rig.gate.has_work());
+            assert!(!rig.gate.working().is_empty());
             assert_eq!(rig.reported(), None);
             drop(permit);
         }
-        assert!(!rig.gate.has_work());
+        assert!(rig.gate.working().is_empty());
         assert_eq!(rig.reported(), Some(1));
     }
 

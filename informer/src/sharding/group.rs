@@ -204,7 +204,7 @@ impl ShardGroup {
         let expires_after = timing.lease_duration.saturating_sub(timing.renew_deadline);
         let expires_at = working_until.lock().map(|until| until.after(expires_after).monotonic);
         let overdue = expires_at.and_then(|at| clock.now().monotonic.checked_sub(at));
-        match overdue.filter(|overdue| *overdue >= tolerance && gate.has_work()) {
+        match overdue.filter(|overdue| *overdue >= tolerance && !gate.working().is_empty()) {
             Some(overdue) => Err(CheckError { group: self.0.title(), overdue }),
             None => Ok(()),
         }

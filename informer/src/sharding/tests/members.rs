@@ -310,10 +310,15 @@ async fn group_that_runs_again_waits_for_the_work_of_a_run_that_was_dropped() {
     let first = Replica::start(&server, "a");
     first.owns(16).await;
     let (permit, group) = (first.admit(0).unwrap(), first.group.clone());
+    let errors = Arc::clone(&first.errors);
     first.kill().await;
     let again = tokio::spawn(group.run_until(pending()));
-    sleep(60 * SECOND).await;
+    sleep(150 * SECOND).await;
     assert!(group.owned().borrow().is_empty(), "work of the first run is in progress");
+    let reported = errors.lock().clone();
+    assert_eq!(reported.len(), 2, "one report each minute: {reported:?}");
+    let blocked = "work on the shards {0} of group shop/counter has not ended";
+    assert!(reported.iter().all(|error| error.contains(blocked)), "{reported:?}");
     drop(permit);
     let mut owned = group.owned();
     timeout(HOUR, owned.wait_for(|owned| owned.len() == 16)).await.unwrap().unwrap();

@@ -151,6 +151,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             // A Lease that was gone before its creation was answered: the view shows nothing of it.
             // If the view is only late with the Lease, others will fence it.
             (Purpose::Renew | Purpose::Fence, Answer::Conflict) if !self.sees_own() => {
+                mutant!(self, JoinsForever => return);
                 self.own_is_gone();
             }
             (Purpose::Fence, Answer::Written(_)) => {

@@ -30,6 +30,7 @@ pub(crate) enum Mutant {
     CreatedShardIsFree,
     CreatorNeverEnds,
     ListKeepsGone,
+    JoinsForever,
     OldAnswersCount,
     KeepsIdentity,
     FencesItselfBeforeIdle,
@@ -47,7 +48,7 @@ pub(crate) enum Mutant {
 
 impl Mutant {
     /// All mutants, each with its defect.
-    pub(super) const ALL: [(Self, &str); 32] = [
+    pub(super) const ALL: [(Self, &str); 33] = [
         (Self::DeadlineFromAnswer, "the deadline counts from the answer of a renewal"),
         (Self::WorksForLeaseDuration, "a member works for the lease duration"),
         (Self::MemberIgnoresWallClock, "a member's deadline is by the monotonic clock alone"),
@@ -67,6 +68,7 @@ impl Mutant {
         (Self::CreatedShardIsFree, "a Lease of a shard that was just created is like any other"),
         (Self::CreatorNeverEnds, "a stopped member that has created a shard's Lease never ends"),
         (Self::ListKeepsGone, "a Lease that a list lacks stays in the view"),
+        (Self::JoinsForever, "a member renews a Lease for ever that its view never contains"),
         (Self::OldAnswersCount, "an answer to an earlier attempt counts"),
         (Self::KeepsIdentity, "a member joins again at once with its old identity"),
         (Self::FencesItselfBeforeIdle, "a lost member fences itself before its work has ended"),

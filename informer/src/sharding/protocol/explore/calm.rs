@@ -1,9 +1,9 @@
 //! A calm after a history: nothing fails any more, and nothing is delayed.
 
 use super::events::flights;
-use super::world::{Content, Process, Violation, World, owns};
+use super::world::{Content, Violation, World, owns};
 use super::{NOW, Search};
-use crate::sharding::protocol::{Answer, MemberStep, Phase};
+use crate::sharding::protocol::{Answer, MemberStep, Phase, Protocol};
 
 /// The number of ticks in which every shard must find an owner. The longest lease has six ticks, by
 /// the slowest clock; a Lease that is made anew must then expire as well.
@@ -27,13 +27,15 @@ impl Search<'_> {
                 }
             }
         }
-        let is_ending = |process: &Process| {
-            let member = process.member.as_ref();
-            member
-                .is_some_and(|member| member.is_stopping || matches!(member.phase, Phase::Lost(_)))
-        };
-        if let Some(index) = world.processes.iter().position(is_ending) {
-            return Some(Violation::NeverEnds(index));
+        // A process that may have no further identity has no member after its last one has ended.
+        for (index, process) in world.processes.iter().enumerate() {
+            let Some(Protocol { phase, is_stopping, .. }) = process.member else { continue };
+            match phase {
+                _ if is_stopping => return Some(Violation::NeverEnds(index)),
+                Phase::Lost(_) => return Some(Violation::NeverEnds(index)),
+                Phase::Joining => return Some(Violation::NeverJoins(index)),
+                Phase::Live(_) | Phase::Ended(_) => {}
+            }
         }
         let live = world.processes.iter().filter_map(|process| process.member.as_ref());
         let numbers: Vec<usize> = live

@@ -253,8 +253,14 @@ fn search(
 /// Checks that no history has a violation, and that the search contains each of its faults, and
 /// hand-overs beside another shard if processes take turns.
 fn assert_safe(title: &str, bounds: Bounds<'_>) {
+    assert_safe_and_calm(title, bounds, 512);
+}
+
+/// Checks the same as [`assert_safe`], with a calm after every world whose number is a multiple of
+/// `calm_every`.
+fn assert_safe_and_calm(title: &str, bounds: Bounds<'_>, calm_every: usize) {
     let title = format!("{title}, faults: {:?}", bounds.faults);
-    let (history, contents) = search(&title, bounds, None, Some(512));
+    let (history, contents) = search(&title, bounds, None, Some(calm_every));
     if let Some(history) = history {
         panic!("{history}");
     }
@@ -273,6 +279,17 @@ fn no_history_without_faults_has_two_members_at_work() {
     // A debug build takes minutes for watches that are later.
     let most_events = if cfg!(debug_assertions) { 2 } else { TWO.most_events };
     assert_safe("two processes", Bounds { most_events, drain: 1, ..TWO });
+}
+
+#[test]
+fn every_world_of_a_small_scope_calms_down() {
+    use Fault::{Crash, DeleteMember, Stop};
+    // Members make claims in the calm alone.
+    let small = Bounds { most_claims: 0, most_events: 2, ..TWO };
+    let bounds = Bounds { faults: &[DeleteMember, Crash, Stop], ..small };
+    assert_safe_and_calm("two processes", bounds, 1);
+    let alone = Bounds { processes: &[process(3, 100)], most_identities: 2, ..bounds };
+    assert_safe_and_calm("one process that joins again", alone, 1);
 }
 
 // The tests that a debug build ignores, and those that are always ignored, run in
@@ -405,7 +422,9 @@ fn every_mutant_has_a_history_with_a_violation() {
             | Mutant::KeepsShardOfAnother => Bounds { faults: &[DeleteShard], ..TWO },
             Mutant::CreatorNeverEnds => Bounds { faults: &[Stop], has_leases: false, ..TWO },
             Mutant::ListKeepsGone => Bounds { faults: &[DeleteShard, Stop], most_faults: 2, ..TWO },
-            Mutant::AbsentMemberIsDead => Bounds { faults: &[DeleteMember], ..TWO },
+            Mutant::AbsentMemberIsDead | Mutant::JoinsForever => {
+                Bounds { faults: &[DeleteMember], ..TWO }
+            }
             Mutant::KeepsIdentity => Bounds { faults: &[DeleteMember], most_identities: 2, ..TWO },
             Mutant::FencesItselfBeforeIdle => Bounds { faults: &[Mismatch], ..TWO },
             Mutant::ReleasesBeforeIdle | Mutant::ReleasesDroppedWork => Bounds { drain: 1, ..TWO },
@@ -434,7 +453,10 @@ fn every_mutant_has_a_history_with_a_violation() {
             continue;
         }
         // These are found by the calm after a history.
-        let is_of_liveness = matches!(mutant, Mutant::CreatorNeverEnds | Mutant::ListKeepsGone);
+        let is_of_liveness = matches!(
+            mutant,
+            Mutant::CreatorNeverEnds | Mutant::ListKeepsGone | Mutant::JoinsForever
+        );
         if search(defect, bounds, Some(mutant), is_of_liveness.then_some(1)).0.is_none() {
             alive.push(mutant);
         }

@@ -80,14 +80,16 @@ impl Search<'_> {
         let Process { member: Some(member), unseen, .. } = &mut world.processes[index] else {
             return;
         };
-        // The watch of a member is late with a renewal only if that has an effect: otherwise it
-        // just shortens the time in which the member works.
+        // The watch of a member is late with the member's own renewal only if that has an effect:
+        // otherwise it just shortens the time in which the member works. A creation may be late,
+        // because the member notices that its Lease is gone only once its view has contained it.
         let identity = member.identity;
         let is_own = |event: &WatchEvent| event.0 == LeaseName::Member(identity);
         let is_renewal = |event: &WatchEvent| {
             is_own(event) && event.2.is_some_and(|record| record.holder == Some(identity))
         };
-        if !self.bounds.faults.contains(&Fault::DeleteShard) {
+        let sees_own = member.view.peer(&identity).is_some_and(|peer| peer.seen.record.is_some());
+        if sees_own && !self.bounds.faults.contains(&Fault::DeleteShard) {
             while unseen.first().is_some_and(is_renewal) {
                 let (name, version, record) = unseen.remove(0);
                 member.observed(NOW, &name, version, record.as_ref());

@@ -100,6 +100,8 @@ pub(super) enum Violation {
     /// Nothing fails any more, but this process has a member that was stopped or lost, and does not
     /// end.
     NeverEnds(usize),
+    /// Nothing fails any more, but this process has a member that does not become live.
+    NeverJoins(usize),
     /// Nothing fails any more, but one member owns two shards more than another.
     Unbalanced,
 }

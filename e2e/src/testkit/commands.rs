@@ -1,4 +1,4 @@
-//! Commands of `kubectl`, and what each must print.
+//! Commands of `kubectl`, and the output that each must print.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -28,9 +28,9 @@ pub struct Kubectl {
 }
 
 /// A command of `kubectl`.
-pub struct Invocation {
+struct Invocation {
     /// The arguments, without the namespace.
-    pub arguments: Vec<String>,
+    arguments: Vec<String>,
     /// The standard input.
     input: String,
     is_refused: bool,
@@ -53,7 +53,7 @@ impl Invocation {
     }
 
     /// Returns the command as it is typed.
-    pub fn title(&self) -> String {
+    fn title(&self) -> String {
         format!("kubectl {}", self.arguments.join(" "))
     }
 }
@@ -96,7 +96,7 @@ impl Kubectl {
     }
 
     /// Runs a command. Returns what it prints, or an error if that is not what it must print.
-    pub async fn run(&self, command: &Invocation) -> Result<String, BoxError> {
+    async fn run(&self, command: &Invocation) -> Result<String, BoxError> {
         let output = self.output(&command.arguments, &command.input).await?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (printed, errors) = (text(&output.stdout), text(&output.stderr));
@@ -109,8 +109,27 @@ impl Kubectl {
         Ok(printed)
     }
 
+    /// Runs all commands. `begin` is called before each but the first, which makes the definition,
+    /// with the command as it is typed. Returns how many there are.
+    pub async fn run_all(&self, begin: impl Fn(&str)) -> Result<usize, BoxError> {
+        let (first, last) = (first(), last());
+        self.run(&define()).await?;
+        for command in &first {
+            begin(&command.title());
+            self.run(command).await?;
+        }
+        begin(&watch().title());
+        self.run_watch().await?;
+        for command in &last {
+            begin(&command.title());
+            self.run(command).await?;
+        }
+        // With the definition, the watch, and the command beside it.
+        Ok(first.len() + last.len() + 3)
+    }
+
     /// Runs the command [`watch`] while another command changes an object.
-    pub async fn run_watch(&self) -> Result<(), BoxError> {
+    async fn run_watch(&self) -> Result<(), BoxError> {
         let watch = watch();
         let mut child = self.start(&watch.arguments)?;
         let output = child.stdout.take().ok_or("the command has no output")?;
@@ -136,13 +155,13 @@ impl Kubectl {
 }
 
 /// Returns the command that creates the definition of widgets.
-pub fn define() -> Invocation {
+fn define() -> Invocation {
     let expected = "customresourcedefinition.apiextensions.k8s.io/widgets.example.com created";
     Invocation::with("create --validate=false -f -", &definition(), expected)
 }
 
 /// Returns the commands before a watch of widgets.
-pub fn first() -> Vec<Invocation> {
+fn first() -> Vec<Invocation> {
     let namespace =
         json!({ "kind": "Namespace", "apiVersion": "v1", "metadata": { "name": NAMESPACE } });
     let widget = json!({
@@ -202,12 +221,12 @@ pub fn first() -> Vec<Invocation> {
 }
 
 /// Returns the command that watches widgets.
-pub fn watch() -> Invocation {
+fn watch() -> Invocation {
     Invocation::new("get widgets --watch --output-watch-events", "")
 }
 
 /// Returns the commands after the watch.
-pub fn last() -> Vec<Invocation> {
+fn last() -> Vec<Invocation> {
     vec![
         Invocation::new("wait widget/w --for=jsonpath={.spec.colour}=red", "condition met"),
         Invocation::new("get widgets -l watched=yes -o name", "widget.example.com/w\n"),
@@ -237,15 +256,5 @@ pub async fn check(program: &Path, dir: &Path) -> Result<usize, BoxError> {
     // The kubeconfig is written before the URL is printed.
     let url = timeout(LIMIT, BufReader::new(output).lines().next_line()).await??;
     url.ok_or("the program has ended")?;
-    let (first, last) = (first(), last());
-    kubectl.run(&define()).await?;
-    for command in &first {
-        kubectl.run(command).await?;
-    }
-    kubectl.run_watch().await?;
-    for command in &last {
-        kubectl.run(command).await?;
-    }
-    // With the definition, the watch, and the command beside it.
-    Ok(first.len() + last.len() + 3)
+    kubectl.run_all(|_| {}).await
 }

@@ -29,7 +29,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tower::Service;
 
-use super::commands::{self, Kubectl};
+use super::commands::Kubectl;
 use super::recorded::map;
 use super::traffic::Recording;
 
@@ -95,18 +95,8 @@ pub async fn record(kubectl: &Path, file: &Path) -> Result<(), BoxError> {
     let dir = tempfile::Builder::new().prefix("deltafifo-e2e-").tempdir()?;
     let kubectl = Kubectl::new(kubectl, dir.path());
     fs::write(kubectl.kubeconfig(), kubeconfig(&url).to_string())?;
-    // Both servers have the definition already when they get the recorded requests.
-    kubectl.run(&commands::define()).await?;
-    for command in commands::first() {
-        begin(&command.title());
-        kubectl.run(&command).await?;
-    }
-    begin(&commands::watch().title());
-    kubectl.run_watch().await?;
-    for command in commands::last() {
-        begin(&command.title());
-        kubectl.run(&command).await?;
-    }
+    // The definition is not recorded: both servers have it when they get the recorded requests.
+    kubectl.run_all(begin).await?;
     kube(Client::new(recorded, "default"), begin).await?;
     accepting.abort();
     let recording = std::mem::take(&mut *recording.lock());

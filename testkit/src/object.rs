@@ -241,8 +241,9 @@ impl Shape {
     /// Returns `kind` and `apiVersion` of one object in this shape.
     pub(crate) fn types(self, resource: &Resource) -> (&str, &str) {
         match self {
-            Self::Partial => ("PartialObjectMetadata", "meta.k8s.io/v1"),
-            Self::Whole | Self::Item | Self::Row(_) => (resource.kind(), resource.api_version()),
+            // A row of a bookmark has metadata only.
+            Self::Partial | Self::Row(_) => ("PartialObjectMetadata", "meta.k8s.io/v1"),
+            Self::Whole | Self::Item => (resource.kind(), resource.api_version()),
         }
     }
 }

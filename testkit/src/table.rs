@@ -68,13 +68,6 @@ pub(crate) fn row(object: &Object, resource: &Resource, included: Included) -> V
     json!({ "cells": [object.key.name, age], "object": shown })
 }
 
-/// Returns the row of a bookmark, which has metadata only.
-pub(crate) fn bookmark(metadata: &Value) -> Value {
-    let shown =
-        json!({ "kind": "PartialObjectMetadata", "apiVersion": API_VERSION, "metadata": metadata });
-    json!({ "cells": ["", null], "object": shown })
-}
-
 /// Returns an age in the words of `kubectl`, for example `5m30s`.
 fn age(seconds: i64) -> String {
     let two = |large: i64, small: i64, units: [char; 2]| match small {

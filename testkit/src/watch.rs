@@ -184,12 +184,11 @@ impl WatchBody {
         if ends_initial {
             metadata["annotations"] = json!({ INITIAL_EVENTS_END: "true" });
         }
-        let object = if let Shape::Row(_) = self.shape {
-            let row = table::bookmark(&metadata);
-            table::of_one(&row, &version.to_string(), take(&mut self.has_columns))
-        } else {
-            json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata })
-        };
+        let mut object = json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata });
+        if let Shape::Row(_) = self.shape {
+            let row = json!({ "cells": ["", null], "object": object });
+            object = table::of_one(&row, &version.to_string(), take(&mut self.has_columns));
+        }
         line(out, "BOOKMARK", |out| put(out, &object));
     }
 }

@@ -62,6 +62,24 @@ impl<T> Share<T> {
     fn new() -> Self {
         Self { first: 0, keys: String::new(), probes: Vec::new(), objects: Vec::new() }
     }
+
+    fn push(&mut self, hash: u64, key: &str, object: Arc<T>) {
+        let start = self.keys.len();
+        self.keys.push_str(key);
+        self.probes.push(Probe { hash, start, end: self.keys.len() });
+        self.objects.push(object);
+    }
+
+    /// Stores all objects, group by group.
+    fn store(&mut self, meta: &impl Meta<T>, table: &mut Table<T>) {
+        let mut objects = self.objects.drain(..);
+        for probes in self.probes.chunks(GROUP) {
+            table.store(meta, probes, &self.keys, &mut objects);
+        }
+        drop(objects);
+        self.probes.clear();
+        self.keys.clear();
+    }
 }
 
 impl<T> Strides<T> {
@@ -139,26 +157,6 @@ impl<T, M: Meta<T>> FloorTwoThreads<T, M> {
             }
         }
         table.end_list();
-    }
-}
-
-impl<T> Share<T> {
-    fn push(&mut self, hash: u64, key: &str, object: Arc<T>) {
-        let start = self.keys.len();
-        self.keys.push_str(key);
-        self.probes.push(Probe { hash, start, end: self.keys.len() });
-        self.objects.push(object);
-    }
-
-    /// Stores all objects, group by group.
-    fn store(&mut self, meta: &impl Meta<T>, table: &mut Table<T>) {
-        let mut objects = self.objects.drain(..);
-        for probes in self.probes.chunks(GROUP) {
-            table.store(meta, probes, &self.keys, &mut objects);
-        }
-        drop(objects);
-        self.probes.clear();
-        self.keys.clear();
     }
 }
 

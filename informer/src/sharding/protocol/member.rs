@@ -183,7 +183,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
     }
 
     /// Returns whether the member's Lease exists in the view.
-    fn sees_own(&self) -> bool {
+    pub(super) fn sees_own(&self) -> bool {
         self.view.peer(&self.identity).is_some_and(|peer| peer.seen.record.is_some())
     }
 

@@ -88,8 +88,7 @@ impl Search<'_> {
         let is_renewal = |event: &WatchEvent| {
             is_own(event) && event.2.is_some_and(|record| record.holder == Some(identity))
         };
-        let sees_own = member.view.peer(&identity).is_some_and(|peer| peer.seen.record.is_some());
-        if sees_own && !self.bounds.faults.contains(&Fault::DeleteShard) {
+        if member.sees_own() && !self.bounds.faults.contains(&Fault::DeleteShard) {
             while unseen.first().is_some_and(is_renewal) {
                 let (name, version, record) = unseen.remove(0);
                 member.observed(NOW, &name, version, record.as_ref());

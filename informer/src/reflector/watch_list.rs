@@ -156,23 +156,28 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                     }
                     EventType::Deleted => sender.send(BatchPart::Deleted(object)).await,
                     EventType::Bookmark => {
-                        let object = object.json().map_or(&b"{}"[..], AsRef::as_ref);
-                        if ends_initial_events(object).map_err(RequestError::from)? {
-                            let head = Head::of(object).map_err(RequestError::from)?;
-                            if head.version.is_empty() {
-                                return Err(RequestError::without_version(
-                                    "the end of the initial events",
-                                )
-                                .into());
-                            }
+                        if let Some(version) = end_of_initial_events(&object)? {
                             sender.flush().await;
-                            return Ok(head.version.into_owned());
+                            return Ok(version);
                         }
                     }
                 }
             }
         }
     }
+}
+
+/// Returns the version of the bookmark that ends the initial events, or `None` for another one.
+fn end_of_initial_events(bookmark: &RawObject) -> Result<Option<String>, RequestError> {
+    let object = bookmark.json().map_or(&b"{}"[..], AsRef::as_ref);
+    if !ends_initial_events(object)? {
+        return Ok(None);
+    }
+    let version = Head::of(object)?.version;
+    if version.is_empty() {
+        return Err(RequestError::without_version("the end of the initial events"));
+    }
+    Ok(Some(version.into_owned()))
 }
 
 /// Waits for an event, and takes those after it that are ready as well, up to a bookmark, an error

@@ -57,6 +57,8 @@ mod fragile;
 mod handlers;
 mod late;
 mod lifecycle;
+#[path = "../../src/sharding/tests/messages.rs"]
+mod messages;
 mod metrics;
 mod namespaces;
 mod oracle;

@@ -25,11 +25,10 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
-use tracing::field::{Field, Visit};
 use tracing::subscriber::set_default;
-use tracing::{Event, Subscriber};
-use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::layer::SubscriberExt;
 
+use super::messages::Messages;
 use super::rig::{Builder, Informer, QUEUES, idle, run, value};
 
 /// A time that is longer than any backoff, and longer than the client waits for two requests in a
@@ -965,24 +964,6 @@ async fn deletion_in_a_present_namespace_keeps_its_cause() {
     server.delete(&Resource::config_maps(), "blue", "b").unwrap();
     server.compact();
     assert_eq!(next(&mut changes).await, "Relist -b");
-}
-
-/// A record of the messages that are logged.
-#[derive(Clone, Default)]
-struct Messages(Arc<Mutex<Vec<String>>>);
-
-impl<S: Subscriber> Layer<S> for Messages {
-    fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
-        struct Message<'m>(&'m mut Vec<String>);
-        impl Visit for Message<'_> {
-            fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-                if field.name() == "message" {
-                    self.0.push(format!("{value:?}"));
-                }
-            }
-        }
-        event.record(&mut Message(&mut self.0.lock()));
-    }
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::subscriber::set_default;
 use tracing_subscriber::layer::SubscriberExt;
 
+use super::messages::Messages;
 use super::rig::*;
 use crate::lease::set_wall_clock;
 use crate::sharding::participants::Participant;

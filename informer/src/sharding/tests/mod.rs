@@ -8,6 +8,7 @@ mod joining;
 #[cfg(feature = "runtime")]
 mod kinds;
 mod members;
+mod messages;
 mod namespaces;
 #[cfg(feature = "runtime")]
 mod own_writes;

@@ -17,9 +17,6 @@ use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use tracing::field::{Field, Visit};
-use tracing::{Event, Subscriber};
-use tracing_subscriber::layer::{Context, Layer};
 
 use crate::error_chain;
 use crate::sharding::participants::{Participant, Participation};
@@ -210,23 +207,5 @@ impl Replica {
 impl Drop for Replica {
     fn drop(&mut self) {
         self.task.abort();
-    }
-}
-
-/// A record of the messages that are logged.
-#[derive(Clone, Default)]
-pub(super) struct Messages(pub(super) Arc<Mutex<Vec<String>>>);
-
-impl<S: Subscriber> Layer<S> for Messages {
-    fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
-        struct Message<'m>(&'m mut Vec<String>);
-        impl Visit for Message<'_> {
-            fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-                if field.name() == "message" {
-                    self.0.push(format!("{value:?}"));
-                }
-            }
-        }
-        event.record(&mut Message(&mut self.0.lock()));
     }
 }

@@ -12,6 +12,7 @@ use tokio::time::sleep;
 use tracing::subscriber::set_default;
 use tracing_subscriber::layer::SubscriberExt;
 
+use super::messages::Messages;
 use super::rig::*;
 use crate::runtime::Controller;
 use crate::runtime::controller::Action;

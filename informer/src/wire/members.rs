@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::blocks::plain_len;
 use super::scan::Scan;
 use super::space::trim_start;
 use super::{WireError, check};
@@ -86,9 +87,13 @@ impl<'a> Members<'a> {
     }
 
     fn named(&mut self) -> Result<Cow<'a, str>, WireError> {
-        let name = match self.rest {
-            [b'"', ..] => text(self.take()?)?,
-            _ => return Err(self.broken()),
+        let name = match plain_string(self.rest) {
+            Some((name, rest)) => {
+                self.rest = trim_start(rest);
+                Cow::Borrowed(name)
+            }
+            None if self.rest.starts_with(b"\"") => text(self.take()?)?,
+            None => return Err(self.broken()),
         };
         let [b':', rest @ ..] = self.rest else { return Err(self.broken()) };
         (self.rest, self.at) = (trim_start(rest), MemberPosition::Value);
@@ -96,7 +101,10 @@ impl<'a> Members<'a> {
     }
 
     fn take(&mut self) -> Result<&'a [u8], WireError> {
-        let end = Scan::default().end(self.rest).ok_or_else(|| self.broken())?;
+        let end = match plain_string(self.rest) {
+            Some((_, behind)) => self.rest.len() - behind.len(),
+            None => Scan::default().end(self.rest).ok_or_else(|| self.broken())?,
+        };
         let (value, rest) =
             self.rest.split_at_checked(end).filter(|_| end > 0).ok_or_else(|| self.broken())?;
         self.rest = trim_start(rest);
@@ -113,7 +121,7 @@ pub(super) fn text(json: &[u8]) -> Result<Cow<'_, str>, WireError> {
     /// A wrapper that is needed because serde borrows a `Cow` only with `#[serde(borrow)]`.
     #[derive(serde::Deserialize)]
     struct JsonStr<'a>(#[serde(borrow)] Cow<'a, str>);
-    if let Some(plain) = plain_text(json) {
+    if let Some((plain, [])) = plain_string(json) {
         return Ok(Cow::Borrowed(plain));
     }
     let JsonStr(text) =
@@ -121,12 +129,12 @@ pub(super) fn text(json: &[u8]) -> Result<Cow<'_, str>, WireError> {
     Ok(text)
 }
 
-/// Returns the text of a JSON string that is ASCII without escapes, as most names and versions are.
-/// This takes 240 instructions, and serde 380.
-fn plain_text(json: &[u8]) -> Option<&str> {
-    let text = json.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-    let is_plain = |byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
-    if text.iter().copied().all(is_plain) { std::str::from_utf8(text).ok() } else { None }
+/// Returns the text of the JSON string at the beginning of `json`, and the bytes behind it, if the
+/// string is ASCII without escapes, as most names and versions are.
+fn plain_string(json: &[u8]) -> Option<(&str, &[u8])> {
+    let json = json.strip_prefix(b"\"")?;
+    let (text, rest) = json.split_at_checked(plain_len(json)?)?;
+    Some((std::str::from_utf8(text).ok()?, rest.strip_prefix(b"\"")?))
 }
 
 #[cfg(test)]
@@ -134,7 +142,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::Value;
 
-    use super::{Members, plain_text, text};
+    use super::{Members, plain_string, text};
     use crate::wire::WireError;
 
     fn all(object: &str) -> Result<Vec<(String, &str)>, WireError> {
@@ -182,9 +190,19 @@ mod tests {
             (r#""config-7.x/y ~""#, Some("config-7.x/y ~")),
             (r#""a\u0062\n""#, None),
             (r#""ä""#, None),
-            ("\"\u{7f}\"", None),
+            ("\"\u{7f}\"", Some("\u{7f}")),
+            (
+                r#""a name that is longer than a part of sixteen bytes""#,
+                Some("a name that is longer than a part of sixteen bytes"),
+            ),
+            (r#""an escape behind the first sixteen bytes \" and more text""#, None),
+            ("\"a letter behind the first sixteen bytes: ä\"", None),
         ] {
-            assert_eq!(plain_text(json.as_bytes()), expected, "{json}");
+            assert_eq!(
+                plain_string(json.as_bytes()),
+                expected.map(|text| (text, &b""[..])),
+                "{json}"
+            );
             let whole: String = serde_json::from_str(json).expect("a string");
             assert_eq!(text(json.as_bytes()), Ok(whole.into()), "{json}");
         }

@@ -5,6 +5,7 @@
 //! cannot be split is an error, never a panic. Whether an object is valid JSON is found by the
 //! code that decodes it.
 
+mod blocks;
 mod budget;
 mod event;
 mod large;

@@ -1,6 +1,7 @@
 //! Finds the end of a JSON value while its bytes arrive. Only brackets and strings are parsed:
 //! whether the value is valid JSON is found by the code that decodes it.
 
+use super::blocks::{BLOCK, Brackets};
 use super::space::is_space;
 
 /// A scan of one value, which may arrive in pieces.
@@ -31,6 +32,58 @@ impl Scan {
     /// of them belong to it, and otherwise `None`. A number, `true`, `false` or `null` ends before
     /// the byte that follows it.
     pub(super) fn end(&mut self, bytes: &[u8]) -> Option<usize> {
+        let mut rest = bytes;
+        if self.at == ScanPosition::Start {
+            let first;
+            (first, rest) = bytes.split_first()?;
+            self.at = match first {
+                // No value starts with these bytes.
+                b',' | b':' | b'}' | b']' => return Some(0),
+                b'"' => ScanPosition::String,
+                b'{' | b'[' => {
+                    self.depth = 1;
+                    ScanPosition::Inside
+                }
+                _ => ScanPosition::Bare,
+            };
+        }
+        while self.depth > 0
+            && let Some((block, behind)) = rest.split_first_chunk()
+        {
+            if let Some(end) = self.end_in_block(block) {
+                return Some(bytes.len() - rest.len() + end);
+            }
+            rest = behind;
+        }
+        Some(bytes.len() - rest.len() + self.end_by_bytes(rest)?)
+    }
+
+    /// Scans a block within brackets.
+    #[inline]
+    fn end_in_block(&mut self, block: &[u8; BLOCK]) -> Option<usize> {
+        let (in_string, escaped) = match self.at {
+            ScanPosition::String => (true, false),
+            ScanPosition::Escaped => (true, true),
+            ScanPosition::Start | ScanPosition::Inside | ScanPosition::Bare => (false, false),
+        };
+        let Some(brackets) = Brackets::of(block, in_string, escaped) else {
+            return self.end_by_bytes(block);
+        };
+        if let Some(end) = brackets.end(self.depth) {
+            return Some(end);
+        }
+        self.depth = self.depth + brackets.opened() - brackets.closed();
+        self.at = match (brackets.ends_in_string, brackets.ends_escaped) {
+            (true, true) => ScanPosition::Escaped,
+            (true, false) => ScanPosition::String,
+            (false, _) => ScanPosition::Inside,
+        };
+        None
+    }
+
+    /// Scans bytes that are too few for a block, are not within brackets, or have a backslash
+    /// outside strings.
+    fn end_by_bytes(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut next = 0;
         while let Some(&byte) = bytes.get(next) {
             next += 1;
@@ -45,12 +98,8 @@ impl Scan {
                 }
                 (ScanPosition::Bare, b',' | b'}' | b']') => return Some(next - 1),
                 (ScanPosition::Bare, byte) if is_space(byte) => return Some(next - 1),
-                // No value starts with these bytes.
-                (ScanPosition::Start, b',' | b':' | b'}' | b']') => return Some(0),
-                (ScanPosition::Escaped, _) | (ScanPosition::Start | ScanPosition::Inside, b'"') => {
-                    ScanPosition::String
-                }
-                (ScanPosition::Start | ScanPosition::Inside, b'{' | b'[') => {
+                (ScanPosition::Escaped, _) | (ScanPosition::Inside, b'"') => ScanPosition::String,
+                (ScanPosition::Inside, b'{' | b'[') => {
                     self.depth += 1;
                     ScanPosition::Inside
                 }
@@ -71,6 +120,8 @@ impl Scan {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::Scan;
 
     fn end(pieces: &[&str]) -> Option<usize> {
@@ -117,6 +168,31 @@ mod tests {
             let (left, right) = value.split_at(cut);
             assert_eq!(end(&[left, right, "]"]), Some(value.len()), "cut at {cut}");
             assert_eq!(end(&[left]), None, "cut at {cut}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_end_where_single_bytes_end(
+            text in proptest::collection::vec(
+                prop_oneof![
+                    proptest::sample::select(&b"\"\\{}[]a,"[..]),
+                    proptest::sample::select(&b"\"\\\\\\{a"[..]),
+                ],
+                0..400,
+            ),
+            cut in 0_usize..400,
+            brackets in 0_usize..4,
+        ) {
+            let text = [&b"{[[["[..=brackets], &text].concat();
+            let mut by_bytes = Scan::default();
+            let position = text.iter().position(|byte| by_bytes.end(&[*byte]).is_some());
+            let expected = position.map(|position| position + 1);
+            prop_assert_eq!(Scan::default().end(&text), expected);
+            let (left, right) = text.split_at(cut.min(text.len()));
+            let mut scan = Scan::default();
+            let end = scan.end(left).or_else(|| scan.end(right).map(|end| left.len() + end));
+            prop_assert_eq!(end, expected);
         }
     }
 }

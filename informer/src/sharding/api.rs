@@ -6,7 +6,9 @@ use std::sync::Arc;
 use async_stream::{stream, try_stream};
 use futures_util::{Stream, StreamExt, TryStreamExt};
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::{DeleteParams, ListParams, PostParams, Preconditions, WatchEvent, WatchParams};
+use kube::api::{
+    DeleteParams, ListParams, ObjectMeta, PostParams, Preconditions, WatchEvent, WatchParams,
+};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::error::{GroupError, RunError};
@@ -59,7 +61,8 @@ impl GroupApi {
     ///
     /// # Errors
     /// [`GroupError`] if the request failed for another reason, or was not answered within the
-    /// retry period. The write may still be applied.
+    /// retry period. The write may still be applied. [`GroupError::Unlabelled`] if it was applied,
+    /// and the watch does not show that.
     pub(super) async fn send(
         &self,
         name: LeaseName,
@@ -77,18 +80,17 @@ impl GroupApi {
                     api.replace(&object, &post, &lease).await.map(Some)
                 }
                 (Write::Delete { base }, _) => {
-                    let preconditions = Preconditions {
-                        resource_version: Some(base.version.to_string()),
-                        uid: Some(base.uid.to_string()),
-                    };
-                    let delete = DeleteParams::default().preconditions(preconditions);
-                    api.delete(&object, &delete).await.map(|_| None)
+                    let (version, uid) = (base.version.to_string(), base.uid.to_string());
+                    self.delete(&object, Some(version), Some(uid)).await.map(|()| None)
                 }
                 (Write::Create { .. } | Write::Replace { .. }, None) => unreachable!(),
             }
         };
         match self.leases.answer(verb, &object, answer).await {
             Ok(None) => Ok(Sent::Written(None)),
+            Ok(Some(lease)) if !self.format.is_labelled(&lease) => {
+                Err(self.unlabelled(&name, &lease).await)
+            }
             Ok(Some(lease)) => match self.format.read(lease)? {
                 Labelled::Lease(lease) => Ok(Sent::Written(Some(lease))),
                 // A webhook has changed the object. The watch shows it.
@@ -96,7 +98,7 @@ impl GroupApi {
             },
             Err(error) if error.is_conflict() => {
                 if let Write::Create { .. } = write
-                    && !self.exists(&object).await?
+                    && !self.exists(&name).await?
                 {
                     // A webhook or a quota has refused the creation, or the object was deleted.
                     return Err(GroupError::Lease(error));
@@ -107,19 +109,55 @@ impl GroupApi {
         }
     }
 
-    /// Returns whether an object exists. Lists, because a member needs no right to get.
+    /// Returns whether a Lease exists. Lists, because a member needs no right to get.
     ///
     /// # Errors
     /// [`GroupError::Foreign`] if it does not have the label of the group, so that the watch never
-    /// shows it; [`GroupError::Lease`] if it could not be listed.
-    async fn exists(&self, name: &str) -> Result<bool, GroupError> {
-        let params = ListParams::default().fields(&format!("metadata.name={name}"));
-        let found = self.leases.answer("list", name, self.leases.api.list(&params)).await;
+    /// shows it; [`GroupError::Lease`] if it could not be listed. For the Lease of a member, the
+    /// error of [`unlabelled`](Self::unlabelled): only that member writes a Lease of this name.
+    async fn exists(&self, name: &LeaseName) -> Result<bool, GroupError> {
+        let object = self.format.name_of(name);
+        let params = ListParams::default().fields(&format!("metadata.name={object}"));
+        let found = self.leases.answer("list", &object, self.leases.api.list(&params)).await;
         let found = found.map_err(GroupError::Lease)?;
-        if found.items.iter().all(|lease| self.format.is_labelled(lease)) {
-            return Ok(!found.items.is_empty());
+        let unlabelled = found.items.iter().find(|lease| !self.format.is_labelled(lease));
+        match (name, unlabelled) {
+            (_, None) => Ok(!found.items.is_empty()),
+            (LeaseName::Member(_), Some(lease)) => Err(self.unlabelled(name, lease).await),
+            (LeaseName::Group | LeaseName::Shard(_), Some(_)) => {
+                let (lease, label) = (self.leases.title(&object), self.format.selector());
+                Err(GroupError::Foreign { lease, label })
+            }
         }
-        Err(GroupError::Foreign { lease: self.leases.title(name), label: self.format.selector() })
+    }
+
+    /// Returns the error of a Lease that the server has stored without the label of the group.
+    /// Deletes the Lease if it is a member's. No member sees it, so to all of them it is deleted
+    /// already, and no other would ever delete it.
+    async fn unlabelled(&self, name: &LeaseName, lease: &Lease) -> GroupError {
+        let object = self.format.name_of(name);
+        if let LeaseName::Member(_) = name {
+            let ObjectMeta { resource_version, uid, .. } = lease.metadata.clone();
+            let deleted = self.delete(&object, resource_version, uid);
+            match self.leases.answer("delete", &object, deleted).await {
+                Err(error) if !error.is_conflict() => return GroupError::Lease(error),
+                _ => {}
+            }
+        }
+        let lease = self.leases.title(&object);
+        GroupError::Unlabelled { lease, label: self.format.selector() }
+    }
+
+    /// Deletes an object in this version.
+    async fn delete(
+        &self,
+        object: &str,
+        resource_version: Option<String>,
+        uid: Option<String>,
+    ) -> kube::Result<()> {
+        let preconditions = Preconditions { resource_version, uid };
+        let params = DeleteParams::default().preconditions(preconditions);
+        self.leases.api.delete(object, &params).await.map(drop)
     }
 
     /// Lists and watches the Leases of the group without end. While requests fail, the pause

@@ -301,7 +301,6 @@ impl<'g> Member<'g> {
                             self.context.metrics.record(effect);
                         }
                         if let Some(lease) = &lease {
-                            self.context.check_label(lease);
                             self.learn(lease);
                         }
                         Answer::Written(lease.map(|lease| lease.record))
@@ -376,6 +375,9 @@ impl<'g> Member<'g> {
     fn report(&mut self, error: &GroupError) {
         let is_new = match error {
             GroupError::Lease(error) => self.failing.failed(error),
+            GroupError::Unlabelled { .. } => {
+                self.context.unlabelled.is_due(self.context.clock.now().monotonic)
+            }
             error => self.reported.insert(error.subject()),
         };
         if is_new {

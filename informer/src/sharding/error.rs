@@ -64,8 +64,8 @@ pub enum GroupError {
         label: String,
     },
     /// The server has stored a Lease of the group without the label of the group, so the watches of
-    /// the members do not show the Lease. A member whose own Lease is not shown holds no shard.
-    /// Reported each minute.
+    /// the members do not show the Lease. A member whose own Lease is not shown holds no shard: it
+    /// deletes that Lease, and creates it again each retry period. Reported each minute.
     #[error(
         "the server has stored lease {lease} without the label {label}, so no member of the group \
          sees the lease; find the webhook or policy that removes the label, and exempt these leases"

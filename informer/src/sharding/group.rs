@@ -16,7 +16,7 @@ use super::error::{BuildError, CheckError, GroupError, RunError};
 use super::gate::Gate;
 use super::hash::{ObjectId, ShardBy};
 use super::metrics::Metrics;
-use super::object::{GroupFormat, GroupLease};
+use super::object::GroupFormat;
 use super::participants::{Announcement, Participant, Participants, Participation, REPORT_EVERY};
 use super::permit::Permit;
 use super::protocol::GroupTiming;
@@ -30,6 +30,23 @@ pub(super) type GroupOnError = dyn Fn(&GroupError) + Send + Sync;
 /// one member.
 #[derive(Clone)]
 pub struct ShardGroup(Arc<GroupContext>);
+
+/// Decides when an error that may repeat at any rate is reported.
+#[derive(Default)]
+pub(super) struct OncePerMinute(Mutex<Option<Duration>>);
+
+impl OncePerMinute {
+    /// Returns whether the error is to be reported at this time of the monotonic clock: not within
+    /// a minute after the last one.
+    pub(super) fn is_due(&self, now: Duration) -> bool {
+        let mut last = self.0.lock();
+        let is_due = last.is_none_or(|last| now.saturating_sub(last) >= REPORT_EVERY);
+        if is_due {
+            *last = Some(now);
+        }
+        is_due
+    }
+}
 
 /// The part of a group that its members share, one after another.
 pub(super) struct GroupContext {
@@ -46,8 +63,9 @@ pub(super) struct GroupContext {
     owned: watch::Sender<ShardSet>,
     /// The deadline of the last member, at least while its work has not ended.
     working_until: Mutex<Option<Clocks>>,
-    /// The time of the monotonic clock of the last report of a Lease without the label.
-    unlabelled_reported_at: Mutex<Option<Duration>>,
+    /// Decides over reports of Leases without the label. The members that follow each other share
+    /// the minute.
+    pub(super) unlabelled: OncePerMinute,
     /// Locked while the group runs, so that there is one run at a time.
     running: tokio::sync::Mutex<()>,
     _process: Option<OnlyGroup>,
@@ -67,19 +85,6 @@ impl GroupContext {
     pub(super) fn report(&self, error: &GroupError) {
         // The function is user code.
         ignore_panic(|| (self.on_error)(error));
-    }
-
-    /// Reports once a minute that the server has stored a Lease without the label of the group. The
-    /// members that follow each other share the minute, because such a member does not last.
-    pub(super) fn check_label(&self, lease: &GroupLease) {
-        let Err(error) = self.format.check_label(lease) else { return };
-        let now = self.clock.now().monotonic;
-        let mut reported_at = self.unlabelled_reported_at.lock();
-        if reported_at.is_none_or(|at| now.saturating_sub(at) >= REPORT_EVERY) {
-            *reported_at = Some(now);
-            drop(reported_at);
-            self.report(&error);
-        }
     }
 
     pub(super) fn publish(&self, owned: ShardSet, working_until: Option<Clocks>) {
@@ -127,7 +132,7 @@ impl ShardGroup {
             on_error,
             owned: watch::Sender::default(),
             working_until: Mutex::default(),
-            unlabelled_reported_at: Mutex::default(),
+            unlabelled: OncePerMinute::default(),
             running: tokio::sync::Mutex::default(),
             _process: process,
         })))

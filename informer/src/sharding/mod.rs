@@ -66,7 +66,10 @@
 //! claimed shards, and cannot list their objects, nobody works on these shards, and the member
 //! reports [`GroupError::NotFilled`] each minute. If work on a shard continues after the drain
 //! timeout, no other member gets the shard, and the member reports [`GroupError::NotDrained`] each
-//! minute.
+//! minute. If a webhook removes the label of the group from the Leases of members, no member sees
+//! them, so none becomes live: each member deletes its Lease, creates it again each retry period,
+//! and reports [`GroupError::Unlabelled`] each minute. The variants of [`GroupError`] say what else
+//! can fail.
 //!
 //! A member renews its own Lease each third of the lease duration, or each half of the renew
 //! deadline if that is shorter. The Leases of shards are written only when shards move. A member

@@ -73,18 +73,6 @@ impl GroupFormat {
         labels.and_then(|labels| labels.get(GROUP)).is_some_and(|group| *group == self.group)
     }
 
-    /// Checks that a Lease that the server has stored has the label of the group.
-    ///
-    /// # Errors
-    /// [`GroupError::Unlabelled`] if it does not, so that the watch does not show it.
-    pub(super) fn check_label(&self, lease: &GroupLease) -> Result<(), GroupError> {
-        if self.is_labelled(&lease.object) {
-            return Ok(());
-        }
-        let lease = format!("{}/{}", self.namespace, self.name_of(&lease.name));
-        Err(GroupError::Unlabelled { lease, label: self.selector() })
-    }
-
     /// Returns the name of the object that is this Lease.
     pub(super) fn name_of(&self, lease: &LeaseName) -> String {
         let group = &self.group;

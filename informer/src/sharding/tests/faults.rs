@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use deltafifo_testkit::{After, ApiServer, Fault, Resource, Verb, status};
+use kube::Client;
+use kube::client::Body;
 use serde_json::json;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::rig::*;
@@ -165,9 +168,6 @@ async fn server_without_leases_is_reported() {
 
 #[tokio::test(start_paused = true)]
 async fn versions_that_are_no_numbers_are_reported_once() {
-    use kube::Client;
-    use kube::client::Body;
-
     let versions = std::sync::atomic::AtomicUsize::new(0);
     let versions = std::sync::Arc::new(versions);
     let requests = versions.clone();
@@ -205,21 +205,19 @@ async fn lease_of_the_same_name_without_the_label_is_reported_until_it_is_delete
     replica.owns(16).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn label_that_the_server_removes_from_the_leases_of_members_is_reported_each_minute() {
-    use kube::Client;
-    use kube::client::Body;
-
-    let server = server();
+/// Returns a client of the server through a webhook that removes the labels from the Leases of
+/// members while the value of the sender is true.
+fn stripping(server: &ApiServer) -> (Client, watch::Sender<bool>) {
     let client = server.client();
+    let (strips, is_stripping) = watch::channel(true);
     let webhook = tower::service_fn(move |request: http::Request<Body>| {
-        let client = client.clone();
+        let (client, strips) = (client.clone(), *is_stripping.borrow());
         async move {
             let (parts, body) = request.into_parts();
             let bytes = body.collect_bytes().await?;
             let mut lease: serde_json::Value = serde_json::from_slice(&bytes).unwrap_or_default();
             let name = lease["metadata"]["name"].as_str().unwrap_or_default();
-            let bytes = if name.starts_with("counter-member-") {
+            let bytes = if strips && name.starts_with("counter-member-") {
                 lease["metadata"]["labels"] = json!({});
                 lease.to_string().into_bytes()
             } else {
@@ -228,7 +226,14 @@ async fn label_that_the_server_removes_from_the_leases_of_members_is_reported_ea
             client.send(http::Request::from_parts(parts, Body::from(bytes))).await
         }
     });
-    let replica = Replica::start_with(builder_of(Client::new(webhook, "default"), "a"));
+    (Client::new(webhook, "default"), strips)
+}
+
+#[tokio::test(start_paused = true)]
+async fn label_that_the_server_removes_from_the_leases_of_members_is_reported_each_minute() {
+    let server = server();
+    let (client, _strips) = stripping(&server);
+    let replica = Replica::start_with(builder_of(client, "a"));
     sleep(100 * SECOND).await;
     assert!(replica.group.owned().borrow().is_empty(), "no member is seen");
     let reported = replica.reported();
@@ -237,6 +242,26 @@ async fn label_that_the_server_removes_from_the_leases_of_members_is_reported_ea
         assert!(error.contains("has stored lease shop/counter-member-a."), "{error}");
         assert!(error.contains("without the label deltafifo/group=counter"), "{error}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_of_members_without_the_label_do_not_accumulate() {
+    let server = server();
+    let (client, strips) = stripping(&server);
+    // The first deletion is refused.
+    server.fault(Fault::status(status::forbidden(&leases())).on(Verb::Delete));
+    let replica = Replica::start_with(builder_of(client, "a"));
+    sleep(100 * SECOND).await;
+    assert!(replica.group.owned().borrow().is_empty(), "no member is seen");
+    assert!(members(&server).await.len() <= 1, "{:?}", members(&server).await);
+    strips.send_replace(false);
+    replica.owns(16).await;
+    assert_eq!(members(&server).await.len(), 1);
+    // The next renewal loses the label. The membership ends, perhaps before its Lease is deleted.
+    strips.send_replace(true);
+    replica.owns(0).await;
+    sleep(600 * SECOND).await;
+    assert!(members(&server).await.len() <= 2, "{:?}", members(&server).await);
 }
 
 #[tokio::test(start_paused = true)]

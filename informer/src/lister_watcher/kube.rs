@@ -125,6 +125,12 @@ impl KubeListerWatcher {
         }
     }
 
+    /// Returns whether only the metadata of the objects is requested.
+    #[cfg(feature = "leader-election")]
+    pub(crate) fn is_metadata_only(&self) -> bool {
+        self.metadata_only
+    }
+
     /// Requests only the metadata of the objects.
     #[doc(alias = "metadata_watcher")]
     #[must_use]

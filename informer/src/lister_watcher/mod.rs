@@ -318,6 +318,8 @@ pub struct PageMeta {
     pub continue_token: Option<String>,
     /// The approximate number of objects on later pages, if the response contains it.
     pub remaining: Option<u64>,
+    /// Whether the response says that the server has selected objects by a `shardSelector`.
+    pub is_sharded: bool,
 }
 
 /// Returns whether a version identifies a state. An empty version and "0" do not. Some aggregated

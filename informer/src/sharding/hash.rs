@@ -36,9 +36,11 @@ pub enum ShardBy {
     /// names, or if the objects of a namespace must be reconciled by one member.
     ///
     /// A controller logs a warning once it owns a shard that has more than four times as many
-    /// objects as the other shards have on average, which no shard of this example has. If its
-    /// informer is [of a member's shards](crate::SharedInformer::in_shards), it compares only the
-    /// shards that the member owns.
+    /// objects as the other shards have on average, which no shard of this example has. An informer
+    /// [of a member's shards](crate::SharedInformer::in_shards) counts the objects of the other
+    /// shards in its last list, before it drops them. If the server selects, it does not see them.
+    /// Then the controller compares only the shards that the member owns, and logs nothing if that
+    /// is one.
     Namespace,
     /// The uid. "No two reconciles of an object at once" is promised for each uid: an object that
     /// is deleted and created again is another object, and its first reconcile may begin on one

@@ -40,6 +40,11 @@ impl Spread {
         self.counts[usize::from(shard)] += 1;
     }
 
+    /// Sets the number of objects of a shard that were counted elsewhere.
+    pub(crate) fn set(&mut self, shard: u8, objects: usize) {
+        self.counts[usize::from(shard)] = objects;
+    }
+
     /// Logs once that one of the `owned` shards has far more objects than others. All objects of
     /// the `known` shards are counted, and these contain the owned ones. Only namespaces make such
     /// shards.

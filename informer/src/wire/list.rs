@@ -72,6 +72,9 @@ struct ListMeta<'a> {
     /// decode error.
     #[serde(borrow, default)]
     remaining_item_count: Option<&'a RawValue>,
+    /// The selector of a server that shards (KEP-5866).
+    #[serde(borrow, default)]
+    shard_info: Option<&'a RawValue>,
 }
 
 impl ListSplitter {
@@ -152,6 +155,7 @@ impl ListSplitter {
                 .ok_or_else(|| WireError::not_that("a list without its version", raw))?,
             continue_token: meta.r#continue.filter(|token| !token.is_empty()),
             remaining: meta.remaining_item_count.and_then(|count| count.get().parse().ok()),
+            is_sharded: meta.shard_info.is_some(),
         }))
     }
 
@@ -340,11 +344,13 @@ mod tests {
                 [r#"{"metadata":{"name":"a \"]}"}}"#, r#"{"b":[{}]}"#],
                 "pieces of {size}"
             );
-            let continue_token = Some("abc".to_owned());
-            assert_eq!(
-                meta,
-                PageMeta { resource_version: "7".to_owned(), continue_token, remaining: Some(3) }
-            );
+            let expected = PageMeta {
+                resource_version: "7".to_owned(),
+                continue_token: Some("abc".to_owned()),
+                remaining: Some(3),
+                is_sharded: false,
+            };
+            assert_eq!(meta, expected);
         }
     }
 

@@ -165,7 +165,7 @@ pub fn page(version: u32, token: Option<&str>) -> Result<Listed, RequestError> {
     Ok(Listed::Meta(PageMeta {
         resource_version,
         continue_token: token.map(str::to_owned),
-        remaining: None,
+        ..PageMeta::default()
     }))
 }
 

@@ -54,8 +54,9 @@ pub(super) struct Fills {
     informers: Vec<(Terms, Arc<dyn Fill>)>,
     /// The title of the informer of the main objects.
     main: String,
-    /// Whether the informer of the main objects has only those of the shards that its member holds.
-    is_split: bool,
+    /// The selection of the informer of the main objects, if that has only those of the shards that
+    /// its member holds.
+    selection: Option<Selection>,
 }
 
 /// An informer that is filled.
@@ -73,7 +74,7 @@ trait Fill: Send + Sync {
 
 impl Fills {
     pub(super) fn new(sharding: Sharding, errors: mpsc::Sender<watcher::Error>) -> Self {
-        Self { sharding, errors, informers: Vec::new(), main: String::new(), is_split: false }
+        Self { sharding, errors, informers: Vec::new(), main: String::new(), selection: None }
     }
 
     /// Adds an informer. The handler of `registration` notifies `changed` after each change.
@@ -89,7 +90,7 @@ impl Fills {
     ) -> Result<(), RunnerError> {
         if terms.is_main {
             self.main = informer.title();
-            self.is_split = informer.selection().is_some();
+            self.selection = informer.selection();
         }
         if let Some(selection) = informer.selection() {
             self.informers.push((terms, Arc::new(SelectionFill { selection, registration })));
@@ -120,10 +121,10 @@ impl Fills {
         &self.main
     }
 
-    /// Returns whether the informer of the main objects has only those of the shards that its
-    /// member holds.
-    pub(super) fn is_split(&self) -> bool {
-        self.is_split
+    /// Returns the selection of the informer of the main objects, if that has only those of the
+    /// shards that its member holds.
+    pub(super) fn selection(&self) -> Option<&Selection> {
+        self.selection.as_ref()
     }
 
     /// Waits until the stores of all informers hold lists of these shards. Those that reconciles do

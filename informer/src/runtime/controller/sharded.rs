@@ -20,7 +20,9 @@ use crate::KubeMeta;
 use crate::SharedInformer;
 use crate::runtime::form::Form;
 use crate::runtime::watcher;
-use crate::sharding::{ObjectId, Participant, Permit, ShardBy, ShardGroup, ShardSet, Spread};
+use crate::sharding::{
+    ObjectId, Participant, Permit, Selection, ShardBy, ShardGroup, ShardSet, Spread,
+};
 
 impl<F: Form> Controller<F>
 where
@@ -171,8 +173,10 @@ impl Sharding {
         let (sender, shards) = mpsc::unbounded_channel();
         let schedule = Arc::clone(&started.schedule);
         let (main, all) = (fills.main().to_owned(), self.0.gate().shards());
-        let stored = (!fills.is_split()).then_some(all);
-        started.spawn(enqueue(shards, store.clone(), schedule, self.clone(), main.clone(), stored));
+        let selection = fills.selection().cloned();
+        let enqueue =
+            enqueue(shards, store.clone(), schedule, self.clone(), main.clone(), selection);
+        started.spawn(enqueue);
         let (filled, sharding, informer) = (fills.fill_awaited(all), self.clone(), main.clone());
         let synced = async move {
             filled.await;
@@ -218,15 +222,15 @@ impl Participant for ControllerShards {
 }
 
 /// Requests reconciles of the objects of the shards that are received. Logs once that a shard has
-/// far more objects than others. The store has all objects of the shards `stored`, or those of the
-/// owned shards if that is `None`.
+/// far more objects than others. The store has the objects of the `selection`, or all objects if
+/// that is `None`.
 async fn enqueue<F: Form>(
     mut received: mpsc::UnboundedReceiver<ShardSet>,
     store: IndexReader<F, KubeMeta>,
     schedule: Arc<Schedule>,
     sharding: Sharding,
     kind: String,
-    stored: Option<ShardSet>,
+    selection: Option<Selection>,
 ) where
     KubeMeta: Meta<F>,
 {
@@ -246,6 +250,17 @@ async fn enqueue<F: Form>(
             }
         })
         .await;
-        spread.warn_of_large_shard(&kind, owned, stored.unwrap_or(owned));
+        let all = sharding.0.gate().shards();
+        let known = match selection.as_ref().map(Selection::counts) {
+            None => all,
+            Some(Some(listed)) => {
+                let others = all.without(owned);
+                others.iter().for_each(|shard| spread.set(shard, listed[usize::from(shard)]));
+                all
+            }
+            // The server selects, so nothing is known of other shards.
+            Some(None) => owned,
+        };
+        spread.warn_of_large_shard(&kind, owned, known);
     }
 }

@@ -215,6 +215,7 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
                 return Err(wait);
             }
         }
+        *self.selection.counts.lock() = self.filter.take_counts();
         let (listed, partial) = (wanted.shards, ShardSet::default());
         *contents = Contents { listed, partial, is_populated: true };
         Ok(())

@@ -42,6 +42,9 @@ pub(super) struct Filter {
     selected: Mutex<Arc<Selected>>,
     /// The keys of the lists of added shards, if the group shards by uid.
     keys: Mutex<ListedKeys>,
+    /// The number of objects of each shard in the list in progress, or in the last one. `None` if
+    /// the server selects, or no namespaces decide the shards.
+    counts: Mutex<Option<Vec<usize>>>,
     /// Whether the server has refused a selector in a way that it would repeat.
     refuses_selectors: AtomicBool,
     /// Whether it was logged that the server does not answer requests with a selector.
@@ -71,6 +74,7 @@ impl Filter {
             count,
             selected: Mutex::new(Arc::new(selected)),
             keys: Mutex::default(),
+            counts: Mutex::default(),
             refuses_selectors: AtomicBool::default(),
             is_refusal_logged: AtomicBool::default(),
             metrics,
@@ -95,6 +99,20 @@ impl Filter {
         if let Some(version) = version {
             self.set_floor(shards, version);
         }
+    }
+
+    /// Returns the number of objects of each shard in the list that has ended, or `None` if it did
+    /// not have the objects of all shards.
+    pub(super) fn take_counts(&self) -> Option<Vec<usize>> {
+        self.counts.lock().take()
+    }
+
+    /// Begins to count the objects of a list. Only namespaces make shards of unequal size. A list
+    /// of metadata does not say whether the server has selected.
+    fn begin_counts(&self, selected: ShardSet) {
+        let may_select = self.source.is_metadata_only() && self.selector(selected).is_some();
+        let counts = self.by == ShardBy::Namespace && !may_select;
+        *self.counts.lock() = counts.then(|| vec![0; self.count.get()]);
     }
 
     /// Drops the events of these shards up to `version`, at which their objects were listed.
@@ -164,13 +182,19 @@ impl Filter {
         match listed {
             Ok(Listed::Meta(meta)) => {
                 self.listed(&meta.resource_version);
+                if meta.is_sharded {
+                    *self.counts.lock() = None;
+                }
                 Ok(Listed::Meta(meta))
             }
             Ok(Listed::Items(items)) => {
                 let mut kept = Vec::with_capacity(items.len());
-                let mut keys = self.keys.lock();
+                let (mut keys, mut counts) = (self.keys.lock(), self.counts.lock());
                 for item in items {
                     let (shard, head) = self.read(&item)?;
+                    if let Some(counts) = &mut *counts {
+                        counts[usize::from(shard)] += 1;
+                    }
                     if selected.shards.contains(shard) {
                         keys.add(&head);
                         kept.push(item);
@@ -299,6 +323,7 @@ impl ListerWatcher for Arc<Filter> {
             let selected = Arc::clone(&self.selected.lock());
             if request.continue_token.is_none() {
                 self.keys.lock().begin_again();
+                self.begin_counts(selected.shards);
             }
             let send = |source: KubeListerWatcher| {
                 let (request, limit) = (request.clone(), limit.clone());

@@ -13,6 +13,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use deltafifo::locks::Mutex;
 use deltafifo::{KeyFunc, Meta};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -46,6 +47,9 @@ pub(crate) struct Selection {
     /// The number of the last change that is complete. `None` until the informer has found that it
     /// can list.
     complete: Arc<watch::Sender<Option<u64>>>,
+    /// The number of objects of each shard in the last complete list, if it had those of all
+    /// shards.
+    counts: Arc<Mutex<Option<Vec<usize>>>>,
 }
 
 /// The shards that an informer is to contain.
@@ -61,7 +65,15 @@ struct Wanted {
 
 impl Selection {
     pub(crate) fn new(by: ShardBy, count: ShardCount) -> Self {
-        Self { by, count, wanted: Arc::default(), complete: Arc::default() }
+        let (wanted, complete, counts) = Default::default();
+        Self { by, count, wanted, complete, counts }
+    }
+
+    /// Returns the number of objects of each shard in the last list of the informer, or `None` if
+    /// that had only the objects of selected shards.
+    #[cfg(feature = "runtime")]
+    pub(crate) fn counts(&self) -> Option<Vec<usize>> {
+        self.counts.lock().clone()
     }
 
     /// Replaces the selected shards by those that `change` returns for them.

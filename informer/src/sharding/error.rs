@@ -123,6 +123,21 @@ pub enum GroupError {
         /// has begun to wait for the work of a run that was dropped.
         waited: Duration,
     },
+    /// An object that [`admit`](crate::sharding::ShardGroup::admit) was called with does not have
+    /// the property by which the group shards, so it is in no shard, and gets no permit. Reported
+    /// at most once a minute.
+    #[error(
+        "object {object} has no {property}, by which group {group} shards, so no replica gets a permit \
+         for it; pass the object as the server has it, or build the group with ShardBy::Key"
+    )]
+    NoShard {
+        /// Namespace and name of the object, or its name.
+        object: String,
+        /// The property: `namespace` or `uid`.
+        property: &'static str,
+        /// Namespace and name of the group.
+        group: String,
+    },
     /// A Lease with the label of the group has a name that no Lease of the group has.
     #[error("lease {lease} has the label of the group, but not a name of its leases; delete it")]
     Unknown {
@@ -143,6 +158,7 @@ impl GroupError {
             Self::NotSynced { group, .. } => ("not synced", &**group),
             Self::NotFilled { participant, .. } => ("not filled", &**participant),
             Self::NotDrained { group, .. } => ("not drained", &**group),
+            Self::NoShard { object, .. } => ("no shard", &**object),
             Self::Unknown { lease } => ("unknown", &**lease),
         };
         format!("{kind} {of}")

@@ -199,8 +199,9 @@ impl Gate {
         Permit::start(tenure?)
     }
 
-    /// Returns the shard of an object.
-    pub(crate) fn shard_of(&self, object: ObjectId<'_>) -> u8 {
+    /// Returns the shard of an object, or `None` if the object does not have the property that
+    /// decides it.
+    pub(crate) fn shard_of(&self, object: ObjectId<'_>) -> Option<u8> {
         self.0.by.shard_of(object, self.0.count)
     }
 

@@ -66,6 +66,8 @@ pub(super) struct GroupContext {
     /// Decides over reports of Leases without the label. The members that follow each other share
     /// the minute.
     pub(super) unlabelled: OncePerMinute,
+    /// Decides over reports of objects that have no shard.
+    without_shard: OncePerMinute,
     /// Locked while the group runs, so that there is one run at a time.
     running: tokio::sync::Mutex<()>,
     _process: Option<OnlyGroup>,
@@ -133,6 +135,7 @@ impl ShardGroup {
             owned: watch::Sender::default(),
             working_until: Mutex::default(),
             unlabelled: OncePerMinute::default(),
+            without_shard: OncePerMinute::default(),
             running: tokio::sync::Mutex::default(),
             _process: process,
         })))
@@ -184,15 +187,31 @@ impl ShardGroup {
     /// Returns a permit to work on an object, or `None` if this process does not own its shard.
     /// Hold the permit until the work has ended. A
     /// [sharded](crate::Controller::sharded) controller does this for each reconcile.
+    ///
+    /// An object without the [property](ShardBy) of the group, for example a cluster-scoped one in
+    /// a group by namespace, has no shard: no member gets a permit, and [`GroupError::NoShard`] is
+    /// reported, at most once a minute.
     #[must_use]
     pub fn admit<K: Resource>(&self, object: &K) -> Option<Permit> {
         let metadata = object.meta();
-        let gate = &self.0.gate;
-        gate.admit(gate.shard_of(ObjectId {
+        let GroupContext { gate, clock, without_shard, .. } = &*self.0;
+        let id = ObjectId {
             namespace: metadata.namespace.as_deref().unwrap_or_default(),
             name: metadata.name.as_deref().unwrap_or_default(),
             uid: metadata.uid.as_deref().unwrap_or_default(),
-        }))
+        };
+        let Some(shard) = gate.shard_of(id) else {
+            if without_shard.is_due(clock.now().monotonic) {
+                let object = [id.namespace, id.name].map(str::to_owned);
+                self.0.report(&GroupError::NoShard {
+                    object: object.join("/").trim_start_matches('/').to_owned(),
+                    property: gate.by().as_str(),
+                    group: self.0.title(),
+                });
+            }
+            return None;
+        };
+        gate.admit(shard)
     }
 
     /// Returns an error if work continues although the Lease of this member has expired. Use it in

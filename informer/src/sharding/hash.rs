@@ -27,8 +27,9 @@ pub enum ShardBy {
     #[default]
     Key,
     /// The namespace. All objects of a namespace are in one shard, so that one member reconciles
-    /// all of them. Cluster-scoped objects would all be in one shard, so a controller refuses them:
-    /// choose another property for them.
+    /// all of them. Cluster-scoped objects would all be in one shard, so they have none: a
+    /// controller and an informer refuse them, and [`admit`](crate::sharding::ShardGroup::admit)
+    /// returns no permit. Choose another property for them.
     ///
     /// The shards differ in size, even if the namespaces do not, because the server's hash
     /// distributes similar names badly: of the namespaces `ns-0` to `ns-999` in four shards, one
@@ -67,15 +68,19 @@ impl ShardBy {
         }
     }
 
-    /// Returns the shard of an object.
-    pub(crate) fn shard_of(self, object: ObjectId<'_>, shards: ShardCount) -> u8 {
+    /// Returns the shard of an object, or `None` if the object does not have the property: all such
+    /// objects would be in one shard.
+    pub(crate) fn shard_of(self, object: ObjectId<'_>, shards: ShardCount) -> Option<u8> {
         let ObjectId { namespace, name, uid } = object;
-        shards.shard_of(match self {
+        let hash = match self {
             Self::Key if namespace.is_empty() => fmix64(fnv1a(&[name])),
             Self::Key => fmix64(fnv1a(&[namespace, "/", name])),
+            Self::Namespace if namespace.is_empty() => return None,
             Self::Namespace => fnv1a(&[namespace]),
+            Self::Uid if uid.is_empty() => return None,
             Self::Uid => fnv1a(&[uid]),
-        })
+        };
+        Some(shards.shard_of(hash))
     }
 
     /// Returns the `shardSelector` of lists and watches of these shards: one range for each run of
@@ -154,7 +159,7 @@ mod tests {
             name: "cart-1",
             uid: "6e6c2f0b-1f6e-4b0e-9d3a-0f2d5b7c8e11",
         };
-        let of = |by: ShardBy, count| by.shard_of(cart, shards(count));
+        let of = |by: ShardBy, count| by.shard_of(cart, shards(count)).unwrap();
         assert_eq!([1, 2, 16, 64, 128].map(|count| of(ShardBy::Key, count)), [0, 0, 2, 8, 17]);
         assert_eq!(
             [1, 2, 16, 64, 128].map(|count| of(ShardBy::Namespace, count)),
@@ -162,7 +167,9 @@ mod tests {
         );
         assert_eq!([1, 2, 16, 64, 128].map(|count| of(ShardBy::Uid, count)), [0, 0, 7, 28, 57]);
         let node = ObjectId { namespace: "", name: "cluster-scoped", uid: "" };
-        assert_eq!(ShardBy::Key.shard_of(node, shards(64)), 20);
+        assert_eq!(ShardBy::Key.shard_of(node, shards(64)), Some(20));
+        assert_eq!(ShardBy::Namespace.shard_of(node, shards(64)), None);
+        assert_eq!(ShardBy::Uid.shard_of(node, shards(64)), None);
     }
 
     #[test]
@@ -172,7 +179,7 @@ mod tests {
             for number in 0..1_000 {
                 let namespace = format!("ns-{number}");
                 let object = ObjectId { namespace: &namespace, name: "a", uid: "" };
-                counts[usize::from(by.shard_of(object, shards(4)))] += 1;
+                counts[usize::from(by.shard_of(object, shards(4)).unwrap())] += 1;
             }
             counts.sort_unstable();
             counts

@@ -94,7 +94,7 @@ mod tests {
         let mut spread = Spread::new(ShardBy::Namespace, 64);
         for namespace in names {
             let id = ObjectId { namespace: &namespace, name: "a", uid: "" };
-            spread.count(ShardBy::Namespace.shard_of(id, count));
+            spread.count(ShardBy::Namespace.shard_of(id, count).unwrap());
         }
         spread
     }

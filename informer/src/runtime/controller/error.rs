@@ -10,8 +10,8 @@ use crate::runtime::watcher;
 
 /// An error item of a controller's stream (kube's `Error`). Only [`RunnerError::Stopped`],
 /// [`RunnerError::WriterDropped`], [`RunnerError::NotCompact`], [`RunnerError::LedAndSharded`],
-/// [`RunnerError::NotListable`], [`RunnerError::NotSharded`] and [`RunnerError::NotNamespaced`] end
-/// the stream.
+/// [`RunnerError::NotListable`], [`RunnerError::NotSharded`], [`RunnerError::NotNamespaced`] and
+/// [`RunnerError::NoUid`] end the stream.
 ///
 /// The controller does not log the errors that its stream yields, so a program that logs them has
 /// each in its log once. The exceptions are errors because of which nothing is reconciled, since a
@@ -196,15 +196,25 @@ pub enum RunnerError {
         /// The title of the informer.
         informer: String,
     },
-    /// The group of a sharded controller shards by namespace (`ShardBy::Namespace`), but the
-    /// controller's objects are in no namespace, so all of them would be in one shard. The stream
-    /// ends with this error. It does not do so if there are no objects when the controller starts.
+    /// The group of a sharded controller shards by namespace (`ShardBy::Namespace`), but an object
+    /// of the controller is in no namespace. All such objects would be in one shard. The stream
+    /// ends with this error.
     #[error(
-        "controller cannot be sharded by namespace, because the objects of {informer} have none, so nothing is reconciled: build the group with ShardBy::Key or ShardBy::Uid"
+        "controller cannot be sharded by namespace, because {object} has none, so nothing is reconciled any more: build the group with ShardBy::Key or ShardBy::Uid"
     )]
     NotNamespaced {
-        /// The title of the informer.
-        informer: String,
+        /// The object.
+        object: Box<ObjectRef<DynamicObject>>,
+    },
+    /// The group of a sharded controller shards by uid (`ShardBy::Uid`), but an object of the
+    /// controller has none. All such objects would be in one shard. The stream ends with this
+    /// error.
+    #[error(
+        "controller cannot be sharded by uid, because {object} has none, so nothing is reconciled any more: keep `metadata.uid` in the transform of its informer, or build the group with ShardBy::Key"
+    )]
+    NoUid {
+        /// The object.
+        object: Box<ObjectRef<DynamicObject>>,
     },
 }
 

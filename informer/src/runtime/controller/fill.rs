@@ -365,12 +365,14 @@ impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
         Arc::new(move |listed: &ListedMeta| {
             let [namespace, name, uid] = [&listed.namespace, &listed.name, &listed.uid]
                 .map(|field| field.as_deref().unwrap_or_default());
-            shards.contains(sharding.shard_of(ObjectId { namespace, name, uid }))
+            let shard = sharding.shard_of(ObjectId { namespace, name, uid });
+            shard.is_some_and(|shard| shards.contains(shard))
         })
     }
 
     fn selects_stored(&self, object: &K, shards: ShardSet) -> bool {
-        !self.terms.is_main || shards.contains(self.sharding.shard_of_object(self.meta(), object))
+        let shard = || self.sharding.shard_of_object(self.meta(), object);
+        !self.terms.is_main || shard().is_some_and(|shard| shards.contains(shard))
     }
 
     fn version<'k>(&self, object: &'k K) -> &'k str {

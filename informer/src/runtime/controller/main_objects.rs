@@ -228,7 +228,7 @@ where
         // The retry policy is user code.
         user_calls.call(|| schedule.forget(&key));
         let sharding = self.sharding.as_ref();
-        let shard = sharding.map(|sharding| sharding.shard_of_object(&KubeMeta, &**old));
+        let shard = sharding.and_then(|sharding| sharding.shard_of_object(&KubeMeta, &**old));
         // The next owner of the shard must not call the handler for what happened before.
         let is_deleted = !cause.may_exist() && admit(sharding, shard).is_some();
         if let Some(recorded) = self.recorded.as_ref().filter(|_| is_deleted) {

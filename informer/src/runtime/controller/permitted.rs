@@ -20,11 +20,12 @@ pub(super) use crate::sharding::{Announcement, Participation, PausedPermit, Perm
 use crate::util::catching::catching;
 
 /// Returns the permit for work on an object of the shard, or `Some(None)` in a controller that is
-/// not sharded, or `None` if the work must not start.
+/// not sharded, or `None` if the work must not start: also if the object has no shard, or it is not
+/// known.
 #[allow(clippy::option_option)]
 pub(super) fn admit(sharding: Option<&Sharding>, shard: Option<u8>) -> Option<Option<Permit>> {
-    match sharding.zip(shard) {
-        Some((sharding, shard)) => sharding.admit(shard).map(Some),
+    match sharding {
+        Some(sharding) => sharding.admit(shard?).map(Some),
         None => Some(None),
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use deltafifo::{IndexReader, Meta};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use kube::api::DynamicObject;
 use tokio::sync::mpsc;
 
 use super::Controller;
@@ -19,6 +20,7 @@ use super::stored::for_each_stored;
 use crate::KubeMeta;
 use crate::SharedInformer;
 use crate::runtime::form::Form;
+use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
 use crate::sharding::{
     ObjectId, Participant, Permit, Selection, ShardBy, ShardGroup, ShardSet, Spread,
@@ -65,9 +67,12 @@ where
     /// [`owns_stream`](Self::owns_stream), [`watches_stream`](Self::watches_stream) and the methods
     /// for shared streams). A controller cannot be [led](Self::while_leading) and sharded.
     ///
-    /// A group with [`ShardBy::Namespace`] cannot shard a cluster-scoped kind: all objects would be
-    /// in one shard. If the controller has such objects when it starts, the stream yields
-    /// [`RunnerError::NotNamespaced`] and ends.
+    /// A group with [`ShardBy::Namespace`](crate::sharding::ShardBy::Namespace) cannot shard a
+    /// cluster-scoped kind: all objects would be in one shard. Once the controller has such an
+    /// object, in any replica, the stream yields [`RunnerError::NotNamespaced`] and ends. The kind
+    /// may get its first object, or its definition, after the start. With
+    /// [`ShardBy::Uid`](crate::sharding::ShardBy::Uid), an object without a uid ends the stream
+    /// with [`RunnerError::NoUid`].
     ///
     /// ```
     /// # use std::{convert::Infallible, sync::Arc};
@@ -110,12 +115,14 @@ pub(super) fn is_in_shards<K: Send + Sync + 'static, M: Meta<K>>(
 pub(super) struct Sharding(ShardGroup);
 
 impl Sharding {
-    pub(super) fn shard_of(&self, object: ObjectId<'_>) -> u8 {
+    /// Returns the shard of an object, or `None` if the object does not have the property that
+    /// decides it.
+    pub(super) fn shard_of(&self, object: ObjectId<'_>) -> Option<u8> {
         self.0.gate().shard_of(object)
     }
 
-    /// Returns the shard of an object.
-    pub(super) fn shard_of_object<K, M: Meta<K>>(&self, meta: &M, object: &K) -> u8 {
+    /// Returns the shard of an object as [`shard_of`](Self::shard_of) does.
+    pub(super) fn shard_of_object<K, M: Meta<K>>(&self, meta: &M, object: &K) -> Option<u8> {
         let namespace = meta.namespace(object).unwrap_or_default();
         let name = meta.name(object).unwrap_or_default();
         // The short uid of a compact object has another hash.
@@ -129,27 +136,20 @@ impl Sharding {
         self.0.gate().admit(shard)
     }
 
-    /// Returns the shard of the object with this key, or `None` if its uid decides the shard.
+    /// Returns the shard of the object with this key, or `None` if the key does not decide it.
     pub(super) fn shard_of_key(&self, key: &str) -> Option<u8> {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-        let is_known = self.0.gate().by() != ShardBy::Uid;
-        is_known.then(|| self.shard_of(ObjectId { namespace, name, uid: "" }))
+        self.shard_of(ObjectId { namespace, name, uid: "" })
     }
 
-    /// Returns whether the group divides these objects: cluster-scoped objects would all be in one
-    /// shard of a group that shards by namespace.
-    async fn can_shard<F: Form>(&self, store: &IndexReader<F, KubeMeta>) -> bool
-    where
-        KubeMeta: Meta<F>,
-    {
-        let mut has_namespace = true;
-        if self.0.gate().by() == ShardBy::Namespace {
-            for_each_stored(store, |_, object| {
-                has_namespace &= KubeMeta.namespace(&*object).is_some_and(|name| !name.is_empty());
-            })
-            .await;
+    /// Returns the error of a controller that has an object without a shard.
+    pub(super) fn without_shard(&self, object: ObjectRef<DynamicObject>) -> RunnerError {
+        let object = Box::new(object);
+        match self.0.gate().by() {
+            ShardBy::Uid => RunnerError::NoUid { object },
+            // Each object has a key.
+            ShardBy::Namespace | ShardBy::Key => RunnerError::NotNamespaced { object },
         }
-        has_namespace
     }
 
     fn spread(&self) -> Spread {
@@ -174,20 +174,8 @@ impl Sharding {
         let schedule = Arc::clone(&started.schedule);
         let (main, all) = (fills.main().to_owned(), self.0.gate().shards());
         let selection = fills.selection().cloned();
-        let enqueue =
-            enqueue(shards, store.clone(), schedule, self.clone(), main.clone(), selection);
-        started.spawn(enqueue);
-        let (filled, sharding, informer) = (fills.fill_awaited(all), self.clone(), main.clone());
-        let synced = async move {
-            filled.await;
-            if sharding.can_shard(&store).await {
-                return Ok(());
-            }
-            let error = RunnerError::NotNamespaced { informer };
-            tracing::error!("{error}; the controller ends");
-            Err(error)
-        };
-        started.syncs.push(synced.boxed());
+        started.spawn(enqueue(shards, store, schedule, self.clone(), main.clone(), selection));
+        started.syncs.push(fills.fill_awaited(all).map(Ok).boxed());
         let participant = Arc::new(ControllerShards { main, fills, shards: sender });
         started.participation = Some(self.0.join(participant));
     }
@@ -243,7 +231,8 @@ async fn enqueue<F: Form>(
         let owned = *sharding.0.owned().borrow();
         spread.begin();
         for_each_stored(&store, |key, object| {
-            let shard = sharding.shard_of_object(&KubeMeta, &*object);
+            // The event of an object without a shard has requested its reconcile.
+            let Some(shard) = sharding.shard_of_object(&KubeMeta, &*object) else { return };
             spread.count(shard);
             if shards.contains(shard) {
                 schedule.request(StoreKey::from(key), MOVED, Reason::ShardAssigned);

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use deltafifo::{IndexReader, Meta};
 use futures_util::future::Pending;
+use kube::api::DynamicObject;
 use tokio::sync::{Notify, mpsc};
 
 use super::RunnerError;
 use super::start::{Started, Terms};
+use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
 use crate::shared_informer::{Registration, SharedInformer};
 
@@ -45,7 +47,7 @@ impl PausedPermit {
 pub(super) enum Sharding {}
 
 impl Sharding {
-    pub(super) fn shard_of_object<K, M: Meta<K>>(&self, _: &M, _: &K) -> u8 {
+    pub(super) fn shard_of_object<K, M: Meta<K>>(&self, _: &M, _: &K) -> Option<u8> {
         match *self {}
     }
 
@@ -54,6 +56,10 @@ impl Sharding {
     }
 
     pub(super) fn shard_of_key(&self, _key: &str) -> Option<u8> {
+        match *self {}
+    }
+
+    pub(super) fn without_shard(&self, _: ObjectRef<DynamicObject>) -> RunnerError {
         match *self {}
     }
 

@@ -25,13 +25,14 @@ use crate::sharding::metrics::Metrics;
 use crate::sharding::shards::{ShardCount, ShardSet};
 use crate::wire::{Head, bookmark, ends_initial_events, uid};
 
-/// An object without a namespace cannot be assigned to a shard by its namespace.
+/// An object does not have the property that decides its shard.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "an object has no namespace, but the group shards by namespace, so no list or watch of this kind \
-     is used; shard cluster-scoped kinds by ShardBy::Key"
+    "an object has no {}, by which the group shards, so no list or watch of this kind is used; shard \
+     this kind by ShardBy::Key",
+    _0.as_str()
 )]
-struct ClusterScoped;
+struct NoProperty(ShardBy);
 
 /// A lister-watcher of the objects of selected shards. The feeder selects the shards before each
 /// request; the stream of a response keeps those that were selected at its request.
@@ -142,15 +143,12 @@ impl Filter {
     /// Returns the shard of a known object, which the filter has passed. `None` if a transform has
     /// dropped its uid, which decides the shard.
     pub(super) fn shard_of_known(&self, id: ObjectId<'_>) -> Option<u8> {
-        let is_known = self.by != ShardBy::Uid || !id.uid.is_empty();
-        is_known.then(|| self.by.shard_of(id, self.count))
+        self.by.shard_of(id, self.count)
     }
 
     fn shard_of(&self, id: ObjectId<'_>) -> Result<u8, RequestError> {
-        if self.by == ShardBy::Namespace && id.namespace.is_empty() {
-            return Err(RequestError::Wire(ClusterScoped.into()));
-        }
-        Ok(self.by.shard_of(id, self.count))
+        let shard = self.by.shard_of(id, self.count);
+        shard.ok_or_else(|| RequestError::Wire(NoProperty(self.by).into()))
     }
 
     /// Returns the shard of a raw object, and its head.

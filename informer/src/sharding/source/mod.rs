@@ -312,7 +312,8 @@ where
     ///
     /// The queue is by key: [`build`](SharedInformerBuilder::build) refuses [an in-order
     /// queue](SharedInformerBuilder::in_order). With `ShardBy::Namespace`, a list or a watch of
-    /// cluster-scoped objects fails. With `ShardBy::Uid`, objects whose uid a
+    /// cluster-scoped objects fails, and with `ShardBy::Uid` one of objects without a uid, which
+    /// some aggregated API servers have. With `ShardBy::Uid`, objects whose uid a
     /// [transform](SharedInformerBuilder::transform) drops stay in the store when their shard
     /// leaves, and [`ReflectorError::NoUid`](crate::ReflectorError::NoUid) is reported.
     pub fn in_shards(

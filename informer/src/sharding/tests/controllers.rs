@@ -84,7 +84,7 @@ impl World {
         let uid = map.uid().unwrap();
         let object = ObjectId { namespace: "shop", name: &name, uid: &uid };
         let by = self.by.lock().unwrap_or(ShardBy::Key);
-        assert_eq!(permit.shard(), by.shard_of(object, ShardCount::new(16).unwrap()));
+        assert_eq!(Some(permit.shard()), by.shard_of(object, ShardCount::new(16).unwrap()));
         if !self.running.lock().insert(name.clone()) {
             self.errors.lock().push(format!("{name} is reconciled twice at a time"));
         }

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::fmt::{Debug, Error};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use deltafifo::locks::Mutex;
 use deltafifo_testkit::{ApiServer, Fault, Request, Resource, Verb};
-use futures_util::{StreamExt, stream};
+use futures_util::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use kube::api::DynamicObject;
+use kube::core::{ApiResource, discovery::Scope};
 use kube::{Api, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -16,9 +19,11 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::rig::*;
-use crate::runtime::controller::{Action, Config, Error as ControllerError, RunnerError};
+use crate::runtime::controller::{Action, Config, Error as ControllerError};
+use crate::runtime::reflector::ObjectRef;
 use crate::runtime::{Controller, watcher};
-use crate::sharding::{Permit, ShardBy, ShardSet};
+use crate::sharding::{Permit, ShardBy, ShardGroup, ShardSet};
+use crate::{KubeListerWatcher, SharedInformer};
 
 /// Returns a server with the Leases of the group, and a config map and a pod in each shard.
 fn server() -> ApiServer {
@@ -145,33 +150,140 @@ async fn controller_that_starts_after_ownership_reconciles_its_objects_of_owned_
     first.iter().chain(&second).for_each(JoinHandle::abort);
 }
 
+/// Runs a controller that does nothing.
+fn idle<K>(
+    controller: Controller<K>,
+    group: &ShardGroup,
+) -> impl Stream<Item = Result<String, String>> + Unpin + use<K>
+where
+    K: kube::Resource<DynamicType: Clone + Debug + Eq + Hash + Unpin>
+        + Clone
+        + DeserializeOwned
+        + Debug
+        + Send
+        + Sync
+        + 'static,
+{
+    let run = controller.sharded(group).run(
+        |_, _| async { Ok::<_, Error>(Action::await_change()) },
+        |_, _, _| Action::await_change(),
+        Arc::new(()),
+    );
+    let name = |done: Result<(ObjectRef<K>, _), ControllerError<_, _>>| match done {
+        Ok((object, _)) => Ok(object.name),
+        Err(error) => Err(error.to_string()),
+    };
+    Box::pin(run.map(name))
+}
+
+/// Asserts that the stream yields an error with this text, after errors of lists and watches, and
+/// ends.
+async fn assert_ends_with(
+    mut controller: impl Stream<Item = Result<String, String>> + Unpin,
+    text: &str,
+) {
+    let refused = async {
+        while let Some(next) = controller.next().await {
+            let error = next.expect_err("nothing is reconciled");
+            if error.contains(text) {
+                return;
+            }
+        }
+        panic!("no error contains {text:?}")
+    };
+    timeout(HOUR, refused).await.expect("the error is yielded");
+    assert_eq!(controller.next().await, None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn cluster_scoped_kind_can_be_sharded_unless_by_namespace() {
+    let node = json!({ "kind": "Node", "apiVersion": "v1", "metadata": { "name": "n" } });
     for by in [ShardBy::Key, ShardBy::Uid, ShardBy::Namespace] {
-        let server = super::rig::server();
-        server.register(Resource::nodes());
-        let node = json!({ "kind": "Node", "apiVersion": "v1", "metadata": { "name": "n" } });
-        server.apply(node).unwrap();
-        let replica = Replica::start_with(builder_of(server.client(), "a").by(by));
-        let run = Controller::new(Api::<Node>::all(server.client()), watcher::Config::default())
-            .sharded(&replica.group)
-            .run(
-                |_, _| async { Ok::<_, Error>(Action::await_change()) },
-                |_, _, _| Action::await_change(),
-                Arc::new(()),
-            );
-        let mut controller = Box::pin(run);
-        let first = timeout(HOUR, controller.next()).await.expect("it continues").unwrap();
-        if by != ShardBy::Namespace {
-            assert_eq!(first.unwrap().0.name, "n");
-            continue;
+        for exists_at_start in [true, false] {
+            let server = super::rig::server();
+            server.register(Resource::nodes());
+            if exists_at_start {
+                server.apply(&node).unwrap();
+            }
+            let replica = Replica::start_with(builder_of(server.client(), "a").by(by));
+            let nodes = Api::<Node>::all(server.client());
+            let mut controller =
+                idle(Controller::new(nodes, watcher::Config::default()), &replica.group);
+            if !exists_at_start {
+                assert!(timeout(60 * SECOND, controller.next()).await.is_err());
+                assert_eq!(replica.group.owned().borrow().len(), 16);
+                server.apply(&node).unwrap();
+            }
+            if by == ShardBy::Namespace {
+                assert_ends_with(controller, "Node.v1./n has none").await;
+            } else {
+                let first = timeout(HOUR, controller.next()).await.expect("it continues");
+                assert_eq!(first, Some(Ok("n".to_owned())));
+            }
         }
-        let error = first.unwrap_err();
-        let is_expected =
-            matches!(error, ControllerError::RunnerError(RunnerError::NotNamespaced { .. }));
-        assert!(is_expected, "{error}");
-        assert!(error.to_string().contains("the objects of nodes.v1 have none"), "{error}");
-        assert!(controller.next().await.is_none());
+    }
+}
+
+/// The definition is missing at first.
+#[tokio::test(start_paused = true)]
+async fn kind_whose_scope_is_not_known_at_the_start_is_refused_once_it_has_an_object() {
+    let server = super::rig::server();
+    let replica = Replica::start_with(builder_of(server.client(), "a").by(ShardBy::Namespace));
+    let types = ApiResource {
+        group: "shop.example".to_owned(),
+        version: "v1".to_owned(),
+        api_version: "shop.example/v1".to_owned(),
+        kind: "Cart".to_owned(),
+        plural: "carts".to_owned(),
+    };
+    let carts = Api::<DynamicObject>::all_with(server.client(), &types);
+    let controller = Controller::new_with(carts, watcher::Config::default(), types.clone());
+    let controller = idle(controller, &replica.group);
+    let defined = async {
+        sleep(60 * SECOND).await;
+        server.register(Resource::custom(types, Scope::Cluster));
+        sleep(600 * SECOND).await;
+        let metadata = json!({ "name": "c" });
+        let cart = json!({ "kind": "Cart", "apiVersion": "shop.example/v1", "metadata": metadata });
+        server.apply(cart).unwrap();
+    };
+    tokio::join!(defined, assert_ends_with(controller, "Cart.v1.shop.example/c has none"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_without_a_uid_are_not_sharded_by_it() {
+    let server = server();
+    let replica = Replica::start_with(builder_of(server.client(), "a").by(ShardBy::Uid));
+    let source = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
+    let without_uid = |mut map: Arc<ConfigMap>| {
+        Arc::make_mut(&mut map).metadata.uid = None;
+        Ok(map)
+    };
+    let maps = SharedInformer::<ConfigMap>::builder(source).transform(without_uid).build().unwrap();
+    let controller = idle(Controller::from_informer(&maps), &replica.group);
+    let ended = assert_ends_with(controller, "keep `metadata.uid`");
+    tokio::select! {
+        () = ended => {}
+        _stopped = maps.run() => panic!("the informer runs"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_without_the_property_of_the_group_gets_no_permit_and_is_reported_each_minute() {
+    for (by, property) in [(ShardBy::Namespace, "namespace"), (ShardBy::Uid, "uid")] {
+        let server = super::rig::server();
+        let replica = Replica::start_with(builder_of(server.client(), "a").by(by));
+        replica.owns(16).await;
+        let mut node = Node::default();
+        node.metadata.name = Some("n".to_owned());
+        for _ in 0..90 {
+            assert!(replica.group.admit(&node).is_none());
+            sleep(SECOND).await;
+        }
+        let reported = replica.reported();
+        assert_eq!(reported.len(), 2, "{reported:?}");
+        let expected = format!("object n has no {property}, by which group shop/counter shards");
+        assert!(reported[0].contains(&expected), "{reported:?}");
     }
 }
 

@@ -102,8 +102,11 @@ pub(super) fn object_of(shard: u8) -> ConfigMap {
     let count = ShardCount::new(16).unwrap();
     let of =
         |name: &str| ShardBy::Key.shard_of(ObjectId { namespace: "shop", name, uid: "" }, count);
-    let name =
-        (0..10_000).map(|number| format!("cart-{number}")).find(|name| of(name) == shard).unwrap();
+
+    let name = (0..10_000)
+        .map(|number| format!("cart-{number}"))
+        .find(|name| of(name) == Some(shard))
+        .unwrap();
     let (name, namespace) = (Some(name), Some("shop".to_owned()));
     ConfigMap {
         metadata: ObjectMeta { name, namespace, ..ObjectMeta::default() },

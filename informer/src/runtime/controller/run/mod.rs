@@ -388,7 +388,8 @@ where
     ///
     /// # Errors
     /// [`Error::ObjectNotFound`] if the object does not exist, and the controller is over a stream
-    /// or an informer with custom keys.
+    /// or an informer with custom keys. An error of [`Sharding::without_shard`] if the object has
+    /// no shard: the controller shuts down.
     fn find(
         &mut self,
         item: Item<StoreKey>,
@@ -411,7 +412,14 @@ where
             // Before the read, which must not return a state from before the claim of the shard.
             let permit = admit(sharding, shard);
             let Some(object) = self.store.get_by_key(item.key()) else { break permit };
-            let actual = sharding.map(|sharding| sharding.shard_of_object(&KubeMeta, &*object));
+            let actual = sharding.and_then(|it| it.shard_of_object(&KubeMeta, &*object));
+            if let (Some(sharding), None) = (sharding, actual) {
+                let error = sharding.without_shard(self.reference(item.key()).erase());
+                tracing::error!("{error}; the controller ends");
+                self.is_shut_down = true;
+                self.started.end();
+                return Err(error.into());
+            }
             if shard != actual {
                 shard = actual;
                 continue;

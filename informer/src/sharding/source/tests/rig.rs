@@ -79,7 +79,7 @@ pub(super) fn set(shards: &[u8]) -> ShardSet {
 pub(super) fn shard_of(by: ShardBy, object: &Value) -> u8 {
     let field = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
     let id = ObjectId { namespace: field("namespace"), name: field("name"), uid: field("uid") };
-    by.shard_of(id, four())
+    by.shard_of(id, four()).unwrap()
 }
 
 pub(super) fn name_of(number: usize) -> (String, String) {

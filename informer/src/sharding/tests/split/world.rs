@@ -66,7 +66,7 @@ pub(super) fn key_of(number: usize) -> String {
 pub(super) fn shard_of(by: ShardBy, object: &Value) -> u8 {
     let field = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
     let id = ObjectId { namespace: field("namespace"), name: field("name"), uid: field("uid") };
-    by.shard_of(id, ShardCount::new(16).unwrap())
+    by.shard_of(id, ShardCount::new(16).unwrap()).unwrap()
 }
 
 impl World {

@@ -48,6 +48,8 @@ pub(crate) struct Progress {
     pub(crate) calls: usize,
     /// The number of objects that were reconciled.
     pub(crate) distinct: usize,
+    /// The reconciles but the first of each object whose shard was not lost in between.
+    pub(crate) repeated_in_term: usize,
     /// The number of objects in the store.
     pub(crate) stored: usize,
     pub(crate) cpu_seconds: f64,
@@ -79,6 +81,7 @@ pub(crate) async fn run(args: ChildArgs) -> Result<(), Failure> {
         let progress = Progress {
             calls: replica.record.calls(),
             distinct: replica.record.distinct(),
+            repeated_in_term: replica.record.repeated_in_term(),
             stored: replica.informer.store().len(),
             cpu_seconds: cpu()?.as_secs_f64(),
             peak_bytes: peak(),

@@ -66,6 +66,8 @@ pub(crate) struct Record {
     lost: [AtomicU32; SHARDS],
     calls: AtomicUsize,
     distinct: AtomicUsize,
+    /// The reconciles but the first of each object whose shard was not lost in between.
+    repeated_in_term: AtomicUsize,
 }
 
 impl Record {
@@ -77,6 +79,7 @@ impl Record {
             lost: [const { AtomicU32::new(0) }; SHARDS],
             calls: AtomicUsize::new(0),
             distinct: AtomicUsize::new(0),
+            repeated_in_term: AtomicUsize::new(0),
         }
     }
 
@@ -92,9 +95,12 @@ impl Record {
         if let Some(permit) = Permit::current() {
             self.shard[number].store(permit.shard(), Relaxed);
         }
-        if self.first[number].load(Relaxed) == 0 {
+        let (first, shard) = (self.first[number].load(Relaxed), self.shard[number].load(Relaxed));
+        if first == 0 {
             self.first[number].store(self.now(), Relaxed);
             self.distinct.fetch_add(1, Relaxed);
+        } else if self.lost[usize::from(shard)].load(Relaxed) < first {
+            self.repeated_in_term.fetch_add(1, Relaxed);
         }
     }
 
@@ -102,12 +108,19 @@ impl Record {
     pub(crate) fn clear(&self) {
         self.first.iter().for_each(|first| first.store(0, Relaxed));
         self.distinct.store(0, Relaxed);
+        self.repeated_in_term.store(0, Relaxed);
         self.calls.store(0, Relaxed);
     }
 
     /// Returns the number of reconciles.
     pub(crate) fn calls(&self) -> usize {
         self.calls.load(Relaxed)
+    }
+
+    /// Returns the number of reconciles of objects that were reconciled before, by this replica,
+    /// and in the same term of their shard.
+    pub(crate) fn repeated_in_term(&self) -> usize {
+        self.repeated_in_term.load(Relaxed)
     }
 
     /// Returns the number of objects that were reconciled.

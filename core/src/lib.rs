@@ -81,14 +81,14 @@ mod version;
 #[doc(hidden)]
 pub use engine::admission::Admission;
 #[doc(hidden)]
+pub use engine::gate;
+#[doc(hidden)]
 pub use engine::room;
 #[doc(hidden)]
 pub use engine::sync::locks;
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 #[doc(hidden)]
 pub use engine::sync::mutants;
-#[doc(hidden)]
-pub use engine::sync::thread_number;
 #[doc(hidden)]
 pub use engine::tenure;
 #[doc(hidden)]

@@ -193,6 +193,21 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::LeavesWithoutRelease
         | Mutant::AdmitsWithoutAcquire
         | Mutant::ClosedIsReadBeforeLeaving => &["admission"],
+        Mutant::AdmitsBeforePublication
+        | Mutant::EndedHoldIsContinued
+        | Mutant::ReopeningEndsTheHold
+        | Mutant::FormerHoldContinues
+        | Mutant::HoldEndsUnderLock
+        | Mutant::ClosedGateIsNotedFirst
+        | Mutant::ClosesOwnStripe
+        | Mutant::OwnStripeIsEnough
+        | Mutant::RevokedHoldContinues
+        | Mutant::ReportedHoldContinues
+        | Mutant::ReportedGateIsReportedAgain
+        | Mutant::EndedWorkWakesNoOwner
+        | Mutant::JoinsOwnStripe
+        | Mutant::JoinsEndedHold
+        | Mutant::DroppedGatesKeepHolds => &["gate"],
         Mutant::HeldIsCheckedBeforeAdmission
         | Mutant::AdmissionIsEnough
         | Mutant::WallIsMovedLast

@@ -1,5 +1,5 @@
 //! The concurrent data structures of queues and stores. Nothing here is for users; the informer of
-//! this workspace uses `admission`, `room` and `tenure`, too.
+//! this workspace uses `gate`, `room` and `tenure`, too.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -13,12 +13,14 @@
 //! | `release` | drops many objects, although the destructor of one may panic |
 //! | `admission` | counts work that a gate has admitted |
 //! | `tenure` | work that a gate has admitted in a tenure, and the deadline of a tenure |
+//! | `gate` | the gates of one owner, with the holds and the work behind them |
 //! | `room` | when a collection gives back memory |
 
 pub mod admission;
 pub(crate) mod buckets;
 pub(crate) mod by_namespace;
 pub(crate) mod clock;
+pub mod gate;
 pub(crate) mod ledger;
 pub(crate) mod ready_queue;
 pub(crate) mod release;

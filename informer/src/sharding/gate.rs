@@ -1,25 +1,20 @@
-//! The gate in front of the work on shards: it decides for each shard whether work may start, and
-//! counts the work in progress.
+//! The gates in front of the work on shards: they decide for each shard whether work may start, and
+//! count the work in progress.
 //!
-//! The driver of the member opens and closes the gate of each shard. Controllers ask it for a
-//! [`Permit`] for each piece of work.
+//! The driver of the member opens and closes the gate of each shard. Controllers ask for a
+//! [`Permit`] for each piece of work. The steps of a gate are in `core/src/engine/gate.rs`.
 
-use std::collections::BTreeSet;
-use std::mem;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use deltafifo::locks::{Mutex, RwLock};
-use deltafifo::{Admission, thread_number};
+use deltafifo::gate::Gates;
 use kube::Client;
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
 
 use super::hash::{ObjectId, ShardBy};
-use super::permit::{HeldShard, Permit, Tenure};
+use super::permit::{HeldShard, Permit};
 use super::shards::{ShardCount, ShardSet};
-use crate::lease::{Clock, Clocks, Hold, HoldOwner};
-use crate::util::sleep::wait_until_some;
+use crate::lease::{Clock, Clocks, Hold};
 
 /// Decides for each shard whether work may start. Clones share one gate. All shards are closed at
 /// first.
@@ -32,44 +27,7 @@ struct Inner {
     client: Client,
     clock: Clock,
     tick: Duration,
-    shards: Vec<ShardGate>,
-    /// The shards that were closed and that [`Gate::idle`] has not reported since.
-    unreported: Mutex<BTreeSet<u8>>,
-    /// The signal that a shard was closed, or that the work on a closed shard has ended.
-    idle: Arc<Notify>,
-}
-
-/// The gate of one shard.
-#[derive(Default)]
-struct ShardGate {
-    /// The hold of this member on the shard, from the time before the gate is opened until the
-    /// closed gate is reported to be idle.
-    held: RwLock<Option<Held>>,
-    stripes: Stripes,
-}
-
-/// A hold on a shard, and the handle that ends it when the last clone is dropped.
-#[derive(Clone)]
-struct Held {
-    owner: Arc<HoldOwner>,
-    shard: Arc<HeldShard>,
-}
-
-/// The stripes of a shard's gate. All are opened and closed together.
-pub(super) type Stripes = Arc<[Stripe; STRIPES]>;
-
-/// The number of stripes of a gate. More threads than that share stripes.
-const STRIPES: usize = 8;
-
-/// A part of a shard's gate for some of the threads. Every permit writes to its stripe, so stripes
-/// share no cache line, and threads that work on one shard do not wait for each other.
-#[derive(Default)]
-#[repr(align(128))]
-pub(super) struct Stripe {
-    /// The work in progress, of all tenures.
-    pub(super) admission: Admission,
-    /// The tenure of the hold on the shard.
-    tenure: RwLock<Option<Arc<Tenure>>>,
+    shards: Gates<HeldShard>,
 }
 
 /// The claim by which a member holds a shard.
@@ -93,10 +51,8 @@ impl Gate {
         clock: Clock,
         tick: Duration,
     ) -> Self {
-        let idle = Arc::new(Notify::new());
-        let shards = (0..count.get()).map(|_| ShardGate::default()).collect();
-        let unreported = Mutex::default();
-        Self(Arc::new(Inner { count, by, client, clock, tick, shards, unreported, idle }))
+        let shards = Gates::new(count.get());
+        Self(Arc::new(Inner { count, by, client, clock, tick, shards }))
     }
 
     /// Admits work on a shard from now on, until the deadline. Call it in the member's runtime.
@@ -104,99 +60,73 @@ impl Gate {
     /// Work that was admitted before the shard was closed goes on with its permits, if `lease` is
     /// the same and they are not lost.
     pub(crate) fn open(&self, shard: u8, lease: &ShardTerm, deadline: Clocks) {
-        let gate = self.shard(shard);
-        self.0.unreported.lock().remove(&shard);
-        let is_of = |held: &Held| held.shard.lease == *lease && held.shard.hold.is_held();
-        // A hold that ends or moves wakes user code, so this happens with no lock held.
-        if let Some(held) = gate.held().filter(is_of) {
-            held.owner.extend(deadline);
-        } else {
-            gate.replace(Some(self.hold(shard, lease, deadline)));
-        }
-        // Last: work that was admitted before the new hold is published would find the former one,
-        // which has ended, and would come to nothing.
-        gate.stripes.iter().for_each(|stripe| stripe.admission.open());
+        let is_continued = |held: &HeldShard| {
+            let is_same = held.lease == *lease;
+            if is_same {
+                held.owner.extend(deadline);
+            }
+            is_same
+        };
+        self.0.shards.open(shard, is_continued, || self.hold(shard, lease, deadline));
     }
 
-    fn hold(&self, shard: u8, lease: &ShardTerm, deadline: Clocks) -> Held {
-        let Inner { client, clock, tick, idle, .. } = &*self.0;
+    fn hold(&self, shard: u8, lease: &ShardTerm, deadline: Clocks) -> HeldShard {
+        let Inner { client, clock, tick, .. } = &*self.0;
         let (owner, hold) = Hold::new(deadline, *clock, *tick);
-        let shard = Arc::new(HeldShard {
+        HeldShard {
             shard,
             lease: lease.clone(),
+            owner,
             hold,
-            stripes: Arc::clone(&self.shard(shard).stripes),
-            idle: Arc::clone(idle),
             runtime: Handle::current(),
             client: client.clone(),
             fenced: OnceLock::new(),
-        });
-        Held { owner: Arc::new(owner), shard }
+        }
     }
 
     /// Moves the deadline of all permits, and of the work that is admitted.
     pub(crate) fn extend(&self, deadline: Clocks) {
-        for gate in &self.0.shards {
-            if let Some(held) = gate.held() {
-                held.owner.extend(deadline);
-            }
+        for held in self.0.count.all().filter_map(|shard| self.0.shards.held(shard)) {
+            held.hold().owner.extend(deadline);
         }
     }
 
     /// Returns whether the hold on a shard was found to have ended: it admits no more work.
     pub(crate) fn has_expired(&self, shard: u8) -> bool {
-        self.shard(shard).held().is_some_and(|held| !held.shard.hold.is_held())
+        self.0.shards.held(shard).is_some_and(|held| !held.hold().hold.is_held())
     }
 
     /// Admits no more work on a shard. Permits that are out stay held.
     pub(crate) fn close(&self, shard: u8) {
-        self.shard(shard).stripes.iter().for_each(|stripe| stripe.admission.close());
-        self.0.unreported.lock().insert(shard);
-        self.0.idle.notify_waiters();
+        self.0.shards.close(shard);
     }
 
     /// Admits no more work on a shard. Permits that are out are lost.
     pub(crate) fn revoke(&self, shard: u8) {
-        self.close(shard);
-        if let Some(held) = self.shard(shard).held() {
-            held.owner.end();
-        }
+        self.0.shards.revoke(shard);
     }
 
     /// Waits until a shard is closed and has no work in progress. Reports each shard once after it
     /// was closed. No work of the shard is admitted after the report, until the shard is opened.
     /// Cancel safe.
     pub(crate) async fn idle(&self) -> u8 {
-        let idle = wait_until_some(&self.0.idle, || {
-            let mut unreported = self.0.unreported.lock();
-            let is_idle = |shard: &u8| self.shard(*shard).is_idle();
-            let idle = unreported.iter().copied().find(is_idle)?;
-            unreported.remove(&idle);
-            Some(idle)
-        });
-        let shard = idle.await;
-        self.shard(shard).replace(None);
-        shard
+        self.0.shards.idle().await
     }
 
     /// Returns the shards on which work is admitted, or in progress.
     pub(crate) fn working(&self) -> ShardSet {
-        self.0.count.all().filter(|shard| !self.shard(*shard).is_idle()).collect()
+        self.0.count.all().filter(|shard| !self.0.shards.is_idle(*shard)).collect()
     }
 
     /// Waits until no shard that was closed has work in progress.
     pub(crate) async fn all_idle(&self) {
-        while !self.0.unreported.lock().is_empty() {
-            self.idle().await;
-        }
+        self.0.shards.all_idle().await;
     }
 
     /// Returns a permit for a piece of work that is about to start, or `None` if this member may
     /// not start work on the shard.
     pub(crate) fn admit(&self, shard: u8) -> Option<Permit> {
-        // If the gate is opened for another tenure from here on, this one refuses.
-        let tenure = self.shard(shard).stripes[stripe_of_thread()].tenure.read().clone();
-        Permit::start(tenure?)
+        self.0.shards.admit(shard).map(Permit)
     }
 
     /// Returns the shard of an object, or `None` if the object does not have the property that
@@ -215,10 +145,6 @@ impl Gate {
         self.0.by
     }
 
-    fn shard(&self, shard: u8) -> &ShardGate {
-        &self.0.shards[usize::from(shard)]
-    }
-
     /// Creates a gate of four shards, which are open for ten seconds.
     #[cfg(all(test, feature = "runtime"))]
     pub(crate) fn with_open_shards() -> Self {
@@ -226,43 +152,6 @@ impl Gate {
         (0..4).for_each(|shard| rig.open(shard, 1));
         rig.gate
     }
-}
-
-impl Drop for Inner {
-    /// Drops the holds. A tenure has a handle of the stripes, and its stripe has the tenure, so
-    /// neither would ever be freed.
-    fn drop(&mut self) {
-        self.shards.iter().for_each(|gate| gate.replace(None));
-    }
-}
-
-impl ShardGate {
-    fn held(&self) -> Option<Held> {
-        self.held.read().clone()
-    }
-
-    /// Publishes a hold, or none. The former one ends, which wakes user code, so this happens with
-    /// no lock held.
-    fn replace(&self, held: Option<Held>) {
-        for (number, stripe) in self.stripes.iter().enumerate() {
-            let tenure = held.as_ref().map(|held| Tenure::new(&held.shard, number));
-            let former = mem::replace(&mut *stripe.tenure.write(), tenure);
-            drop(former);
-        }
-        let former = mem::replace(&mut *self.held.write(), held);
-        drop(former);
-    }
-
-    /// Returns whether the gate is closed and all work has ended. Once true, the result stays true
-    /// until the gate is opened: the same is true of each stripe.
-    fn is_idle(&self) -> bool {
-        self.stripes.iter().all(|stripe| stripe.admission.is_idle())
-    }
-}
-
-/// Returns the stripe that the work of the current thread enters.
-pub(super) fn stripe_of_thread() -> usize {
-    thread_number() % STRIPES
 }
 
 #[cfg(test)]
@@ -444,13 +333,16 @@ mod tests {
         assert_eq!(rig.reported(), Some(1));
     }
 
+    /// The number of threads of some tests: one more than a gate has stripes.
+    const THREADS: usize = 9;
+
     /// Takes permits in threads of their own, so that they enter by different stripes.
     fn permits_of_threads(gate: &Gate, shard: u8) -> Vec<Permit> {
         let admit = || {
             let gate = gate.clone();
             std::thread::spawn(move || gate.admit(shard).unwrap())
         };
-        let threads: Vec<_> = (0..=STRIPES).map(|_| admit()).collect();
+        let threads: Vec<_> = (0..THREADS).map(|_| admit()).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     }
 
@@ -475,7 +367,7 @@ mod tests {
         rig.open(1, 1);
         let permits = permits_of_threads(&rig.gate, 1);
         // Not the first permit: the last one may have entered by the same stripe.
-        let client = permits[STRIPES / 2].client();
+        let client = permits[THREADS / 2].client();
         rig.gate.close(1);
         for permit in permits {
             let request = pin!(client.request_text(write()));

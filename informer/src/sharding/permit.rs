@@ -5,16 +5,15 @@ use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
-use deltafifo::Admission;
-use deltafifo::tenure::{self, Work};
+use deltafifo::gate::{self, Held, StripeTenure};
+use deltafifo::tenure::Work;
 use kube::Client;
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
 
-use super::gate::{ShardTerm, Stripes, stripe_of_thread};
+use super::gate::ShardTerm;
 #[cfg(test)]
 use super::mutants::TaskMutant;
-use crate::lease::{Hold, fenced};
+use crate::lease::{Hold, HoldOwner, fenced};
 
 tokio::task_local! {
     /// The permit of the reconcile or deletion handler that this task runs.
@@ -38,36 +37,26 @@ tokio::task_local! {
 /// tokio::task::spawn_blocking(index).await.ok()
 /// # }
 /// ```
-pub struct Permit(Work<Tenure>);
+pub struct Permit(pub(super) Work<StripeTenure<HeldShard>>);
 
 /// A permit whose piece of work is paused. It does not keep the shard from other members.
-pub(crate) struct PausedPermit(Arc<Tenure>);
+pub(crate) struct PausedPermit(Arc<StripeTenure<HeldShard>>);
 
 impl PausedPermit {
     /// Continues the work. Returns `None` if the member may start no work on the shard, or has
     /// given the shard up since the pause began.
     pub(crate) fn resume(self) -> Option<Permit> {
         // The hold of this tenure has ended if the shard was given up.
-        Permit::start(self.0)
+        Work::start(self.0).map(Permit)
     }
 }
 
-/// The time in which this member holds a shard and may work on it, for work that enters the gate
-/// by one stripe. Every permit changes the count of its handles, so it has cache lines of its own.
-#[repr(align(128))]
-pub(super) struct Tenure {
-    shard: Arc<HeldShard>,
-    stripe: usize,
-}
-
-/// A hold on a shard, which the tenures of all stripes share.
+/// The hold of this member on a shard, which its permits share.
 pub(super) struct HeldShard {
     pub(super) shard: u8,
     pub(super) lease: ShardTerm,
+    pub(super) owner: HoldOwner,
     pub(super) hold: Hold,
-    pub(super) stripes: Stripes,
-    /// The signal that the work on some shard has ended while its gate is closed.
-    pub(super) idle: Arc<Notify>,
     /// The runtime of the member, which outlives the tasks of a reconciler's own runtime.
     pub(super) runtime: Handle,
     pub(super) client: Client,
@@ -75,46 +64,20 @@ pub(super) struct HeldShard {
     pub(super) fenced: OnceLock<Client>,
 }
 
-impl Tenure {
-    /// Returns the tenure of a hold for work that enters by this stripe.
-    pub(super) fn new(shard: &Arc<HeldShard>, stripe: usize) -> Arc<Self> {
-        Arc::new(Self { shard: Arc::clone(shard), stripe })
-    }
-}
-
-impl tenure::Tenure for Tenure {
-    fn gate(&self) -> &Admission {
-        &self.shard.stripes[self.stripe].admission
-    }
-
+impl gate::Hold for HeldShard {
+    #[inline]
     fn is_held(&self) -> bool {
-        self.shard.hold.is_held()
+        self.hold.is_held()
     }
 
-    fn idle(&self) {
-        self.shard.idle.notify_waiters();
-    }
-}
-
-impl HeldShard {
-    /// Starts a piece of work that belongs to work in progress, even if the gate is closed. Returns
-    /// `None` if there is none and the gate is closed, or if the hold has ended.
-    fn join(self: &Arc<Self>) -> Option<Work<Tenure>> {
-        let (own, stripes) = (stripe_of_thread(), self.stripes.len());
-        let join = |offset| Work::join(&Tenure::new(self, (own + offset) % stripes));
-        (0..stripes).find_map(join).filter(|_| self.hold.is_held())
+    fn end(&self) {
+        self.owner.end();
     }
 }
 
 impl Permit {
-    /// Returns a permit for work that is about to start, or `None` if the member may start no work
-    /// on the shard, or the tenure has ended.
-    pub(super) fn start(tenure: Arc<Tenure>) -> Option<Self> {
-        Work::start(tenure).map(Self)
-    }
-
-    fn held(&self) -> &Arc<HeldShard> {
-        &self.0.tenure().shard
+    fn held(&self) -> &HeldShard {
+        self.0.tenure().held().hold()
     }
 
     /// Returns the permit of the reconcile or deletion handler of a sharded controller that the
@@ -132,7 +95,7 @@ impl Permit {
             return Some(CURRENT.scope(self, work).await);
         }
         let tenure = Arc::clone(self.0.tenure());
-        let hold = &tenure.shard.hold;
+        let hold = &tenure.held().hold().hold;
         // The scope drops `work` before it drops the permit.
         let mut work = pin!(CURRENT.scope(self, work));
         // An async block, so that `ended` is called only when it is polled.
@@ -190,7 +153,7 @@ impl Permit {
     /// dropped, it refuses requests once the shard has moved.
     #[must_use]
     pub fn client(&self) -> Client {
-        let HeldShard { fenced: cell, runtime, client, hold, .. } = &**self.held();
+        let HeldShard { fenced: cell, runtime, client, hold, .. } = self.held();
         #[cfg(test)]
         if TaskMutant::ClientIsNotFenced.is_chosen() {
             return client.clone();
@@ -199,8 +162,8 @@ impl Permit {
             // The client starts a task. It must not end with the runtime of this caller.
             let _runtime = runtime.enter();
             // Weak: the hold owns this client.
-            let held = Arc::downgrade(self.held());
-            fenced(client, hold, move || held.upgrade()?.join())
+            let held = Arc::downgrade(self.0.tenure().held());
+            fenced(client, hold, move || Held::join(&held.upgrade()?))
         };
         cell.get_or_init(build).clone()
     }

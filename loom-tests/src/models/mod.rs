@@ -6,6 +6,7 @@ mod applied;
 mod batch;
 mod build;
 mod elsewhere;
+mod gate;
 mod handles;
 mod in_order;
 mod lane;
@@ -58,6 +59,7 @@ pub fn all() -> Vec<&'static Model> {
         scopes_in_order::MODELS,
         admission::MODELS,
         tenure::MODELS,
+        gate::MODELS,
     ]
     .into_iter()
     .flatten()

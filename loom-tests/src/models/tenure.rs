@@ -1,8 +1,8 @@
 //! Models of work in tenures: work that is paused while its shard is given up, revoked or opened
 //! for another tenure, and the deadline that work checks while its owner moves it.
 //!
-//! The owner of the gate takes the steps of the informer's `sharding/gate.rs`, in their order. It
-//! ends a tenure before it opens the gate for the next one.
+//! The owner of the gate takes the steps of `core/src/engine/gate.rs`, in their order: it ends a
+//! tenure before it opens the gate for the next one. The models of `gate` run that file.
 
 use deltafifo::Admission;
 use deltafifo::tenure::{Deadline, Nanos, Tenure, Work};

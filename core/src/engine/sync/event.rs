@@ -110,7 +110,7 @@ impl Wake for DeferredWaker {
 fn wake(deferred: Arc<DeferredWaker>) {
     if ignore_panic(move || deferred.0.wake_by_ref()).is_none() {
         ignore_panic(|| {
-            tracing::error!("waker panicked; the task that waits for the queue is not woken by it");
+            tracing::error!("waker panicked; the task that it belongs to is not woken by it");
         });
     }
 }

@@ -44,10 +44,12 @@ mod imp {
     /// The number of shards of an index over which the entries of one value are spread.
     pub(crate) const INDEX_SPREAD: usize = if cfg!(miri) { 2 } else { 8 };
 
+    /// The number of stripes of a gate. More threads than that share stripes.
+    pub(crate) const STRIPES: usize = 8;
+
     /// Returns a small number that is constant for a thread, for choosing shards that other
     /// threads do not use.
-    #[must_use]
-    pub fn thread_number() -> usize {
+    pub(crate) fn thread_number() -> usize {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         // Relaxed: only that the numbers differ matters.
         thread_local!(static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed));
@@ -118,13 +120,13 @@ mod imp {
     pub(crate) const RUN: usize = 2;
     pub(crate) const INDEX_SHARDS: usize = 2;
     pub(crate) const INDEX_SPREAD: usize = 2;
+    pub(crate) const STRIPES: usize = 2;
 
-    pub use super::standins::thread_number;
+    pub(crate) use super::standins::thread_number;
 
     pub(crate) fn spin(_tries: &mut u32) {
         model::thread::yield_now();
     }
 }
 
-pub use imp::thread_number;
 pub(crate) use imp::*;

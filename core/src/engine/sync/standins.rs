@@ -324,8 +324,7 @@ impl Drop for EventListener {
 /// Returns the number of this thread in its model, so that threads put index entries into
 /// different shards.
 #[cfg(deltafifo_loom)]
-#[must_use]
-pub fn thread_number() -> usize {
+pub(crate) fn thread_number() -> usize {
     let name = format!("{:?}", super::imp::model::thread::current().id());
     name.bytes()
         .filter(u8::is_ascii_digit)
@@ -334,8 +333,7 @@ pub fn thread_number() -> usize {
 
 /// Returns 0: all threads put index entries into the same shards.
 #[cfg(deltafifo_shuttle)]
-#[must_use]
-pub fn thread_number() -> usize {
+pub(crate) fn thread_number() -> usize {
     0
 }
 

@@ -112,7 +112,10 @@ impl Rig {
         let stored: States =
             self.fifo.store().list().iter().map(|map| keyed(&map.metadata)).collect();
         if let Some(difference) = difference(&stored, &fresh) {
-            return Err(format!("the store differs from what handlers know: {difference}").into());
+            return Err(format!(
+                "the store differs from the objects that handlers know: {difference}"
+            )
+            .into());
         }
         self.log.lock().judge(&stored, writer.written())
     }

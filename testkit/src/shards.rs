@@ -39,8 +39,8 @@ enum ShardField {
 
 impl Shards {
     /// Parses a selector. Refuses an invalid one with the real server's code 500. The real server
-    /// parses CEL, of which this function knows only what a selector may contain, and no
-    /// parentheses around a range.
+    /// parses CEL, of which this function knows only the parts of a selector, and no parentheses
+    /// around a range.
     pub(crate) fn parse(text: &str) -> Refused<Self> {
         Self::read(text).map_err(|why| {
             Box::new(status::unknown_error(&format!("invalid shard selector: {why}")))

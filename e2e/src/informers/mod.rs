@@ -97,7 +97,7 @@ impl Informers {
         for ((name, handlers), stored) in self.all().into_iter().zip(stored) {
             if let Some(difference) = difference(&stored, &fresh) {
                 return Err(format!(
-                    "{name}: the store differs from what handlers know: {difference}"
+                    "{name}: the store differs from the objects that handlers know: {difference}"
                 )
                 .into());
             }
@@ -148,7 +148,7 @@ impl Informers {
     }
 
     /// Wakes the handlers that [`fall_asleep`](Self::fall_asleep) blocked. After they have caught
-    /// up, checks that their buffers left out only what their policies allow.
+    /// up, checks that their buffers left out only the changes that their policies allow.
     pub async fn wake_up(&mut self, writer: &Writer) -> Result<(), BoxError> {
         self.ours.iter_mut().for_each(OurInformer::wake_up);
         self.settled(writer).await?;

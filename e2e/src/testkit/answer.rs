@@ -42,7 +42,7 @@ impl Answer {
         self.body["metadata"][field].as_str().unwrap_or_default()
     }
 
-    /// Returns the body without what always differs.
+    /// Returns the body without the parts that always differ.
     pub fn normal(&self) -> Value {
         let mut body = self.body.clone();
         normalise(&mut body);

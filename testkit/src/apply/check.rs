@@ -8,7 +8,7 @@ use super::fields::{MOST_CAUSES, Path, Step, shortened};
 use super::schema::Place;
 
 /// Returns the paths of the list elements of a configuration that have no name, or the name of
-/// another element, with what is wrong. These lists cannot merge. Returns some of many.
+/// another element, each with its fault. These lists cannot merge. Returns some of many.
 pub(super) fn faults(value: &Value, at: &Place<'_>) -> Vec<String> {
     let mut faults = Vec::new();
     find(value, at, None, &mut faults);

@@ -106,7 +106,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// A place in an object, with what is known of it.
+/// A place in an object, with the known properties of its values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place<'a> {
     /// The object itself.
@@ -115,7 +115,7 @@ pub(crate) enum Place<'a> {
     Known(&'static Field),
     /// A value in a custom resource, with its schema.
     Custom(&'a Value),
-    /// A place of which nothing is known. Lists are replaced as a whole there, and maps merge.
+    /// A place without known properties. Lists are replaced as a whole there, and maps merge.
     Unknown,
 }
 

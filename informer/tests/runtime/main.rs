@@ -7,6 +7,7 @@
 #[cfg(unix)]
 #[path = "../common/alone.rs"]
 mod alone;
+mod backoff;
 mod clusters;
 #[cfg(feature = "compact")]
 mod compact;

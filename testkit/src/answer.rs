@@ -5,22 +5,25 @@ use std::sync::Arc;
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use kube::core::Status;
+use serde_json::Value;
 
 use crate::Resource;
+use crate::author::Part;
 use crate::body::Body;
+use crate::known::Trait;
 use crate::object::Shape;
-use crate::request::{FINALIZE, Form, Request, Verb};
+use crate::request::{FINALIZE, Form, Request, SCALE, Verb};
 use crate::server::Shared;
 use crate::status::{self, Refused};
 use crate::store::Collection;
 use crate::table::Included;
-use crate::{discovery, list, watch, write};
+use crate::{discovery, list, watch, write, yaml};
 
-/// The only format of objects in requests, beside the formats of patches.
 const JSON: &str = "application/json";
+const YAML: &str = "application/yaml";
 /// The format in which typed clients in Go send objects of built-in kinds.
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// The part of a refusal that says what the author of such a client can do.
+/// The part of a refusal with the remedies of the author of such a client.
 const NO_PROTOBUF: &str = "; the test server does not read protobuf: set the content type of the \
      client to application/json, or use `kubectl create -f` in place of `kubectl create KIND`";
 
@@ -31,9 +34,24 @@ pub(crate) struct Call<'a> {
     /// The index of the resource's collection in the store.
     pub(crate) place: usize,
     pub(crate) resource: Arc<Resource>,
+    /// The part of the object that the path names.
+    pub(crate) part: Part,
+    /// Whether the request is a dry run, which changes nothing.
+    pub(crate) is_dry: bool,
 }
 
 impl Call<'_> {
+    /// Reads the body in the format that its content type names.
+    pub(crate) fn read(&self, body: &[u8]) -> Refused<Value> {
+        let value = if is(self.request, YAML) {
+            yaml::read(body)
+        } else {
+            let json = serde_json::from_slice(body);
+            json.map_err(|error| format!("the body of the request is not JSON: {error}"))
+        };
+        value.map_err(|why| Box::new(status::bad_request(&why)))
+    }
+
     /// Returns the parts of each object that the response shows.
     pub(crate) fn shape(&self) -> Shape {
         match self.request.form() {
@@ -89,41 +107,59 @@ fn try_answer(
         }
     };
     let subresource = target.subresource.as_deref();
-    let is_status = subresource == Some("status") && resource.has_status();
     let is_finalize = subresource == Some(FINALIZE) && resource.is_namespace();
-    let is_known = match verb {
-        _ if subresource.is_none() => true,
-        Verb::Update => is_status || is_finalize,
-        Verb::Get | Verb::Patch => is_status,
-        _ => false,
+    let part = match subresource {
+        None => Part::Main,
+        Some("status") if resource.has_status() => Part::Status,
+        Some(SCALE) if resource.has(Trait::Scale) => Part::Scale,
+        Some(_) if is_finalize => Part::Main,
+        Some(_) => return Err(Box::new(status::unknown_resource())),
     };
-    if !is_known {
-        return Err(Box::new(status::unknown_resource()));
-    }
-    if !has_place && matches!(verb, Verb::Create | Verb::DeleteCollection) {
+    let is_allowed = match verb {
+        Verb::Create => has_place,
+        // Namespaces are deleted one by one.
+        Verb::DeleteCollection => has_place && !resource.is_namespace(),
+        Verb::Get | Verb::Patch => !is_finalize,
+        Verb::Delete => subresource.is_none(),
+        Verb::List | Verb::Watch | Verb::Update | Verb::Other => true,
+    };
+    if !is_allowed {
         return Err(Box::new(status::method_not_allowed()));
     }
     if !has_place {
         return Err(Box::new(status::unknown_resource()));
     }
-    let is_json = matches!(request.content_type(), "" | JSON);
-    if !is_json && !body.is_empty() && verb != Verb::Patch {
-        let hint = if request.content_type() == PROTOBUF { NO_PROTOBUF } else { "" };
-        return Err(Box::new(status::unsupported_media_type(&format!("{JSON}{hint}"))));
+    let is_read = ["", JSON, YAML].into_iter().any(|known| is(request, known));
+    if !is_read && !body.is_empty() && !matches!(verb, Verb::Patch | Verb::Other) {
+        let hint = if is(request, PROTOBUF) { NO_PROTOBUF } else { "" };
+        return Err(Box::new(status::unsupported_media_type(&format!("{JSON}, {YAML}{hint}"))));
     }
-    let call = Call { server, request, place, resource };
+    let is_dry = |options| write::is_dry(options, request.parameters("dryRun"));
+    let is_dry = match verb {
+        Verb::Create => is_dry("CreateOptions")?,
+        Verb::Update => is_dry("UpdateOptions")?,
+        Verb::Patch => is_dry("PatchOptions")?,
+        // The body of a deletion can have its options.
+        _ => false,
+    };
+    let mut call = Call { server, request, place, resource, part, is_dry };
     match verb {
         Verb::List => list::answer(&call),
         Verb::Watch => watch::answer(&call, repeated),
         Verb::Get => write::get(&call),
         Verb::Create => write::create(&call, body),
         Verb::Update if is_finalize => write::finalize(&call, body),
-        Verb::Update => write::update(&call, body, is_status),
-        Verb::Patch => write::patch(&call, body, is_status),
-        Verb::Delete => write::delete(&call, body),
-        Verb::DeleteCollection => write::delete_collection(&call, body),
+        Verb::Update => write::update(&call, body),
+        Verb::Patch => write::patch(&call, body),
+        Verb::Delete => write::delete(&mut call, body),
+        Verb::DeleteCollection => write::delete_collection(&mut call, body),
         Verb::Other => Err(Box::new(status::method_not_allowed())),
     }
+}
+
+/// Returns whether the body has this content type.
+fn is(request: &Request, content_type: &str) -> bool {
+    request.content_type().eq_ignore_ascii_case(content_type)
 }
 
 pub(crate) fn json(code: StatusCode, body: Body) -> Response<Body> {

@@ -1,6 +1,6 @@
 //! The author of a write: a client, through an object or its status, or the test.
 
-use crate::request::Request;
+use crate::request::{Request, SCALE};
 
 /// The part of an object that a write can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub(crate) enum Part {
     Main,
     /// The status alone.
     Status,
+    /// The number of replicas alone.
+    Scale,
 }
 
 /// The author of a write.
@@ -24,8 +26,7 @@ impl<'a> Author<'a> {
     /// The test itself, and the server's own controllers.
     pub(crate) const TEST: Self = Self { part: Part::Everything, request: None };
 
-    pub(crate) fn client(request: &'a Request, is_status: bool) -> Self {
-        let part = if is_status { Part::Status } else { Part::Main };
+    pub(crate) fn client(request: &'a Request, part: Part) -> Self {
         Self { part, request: Some(request) }
     }
 
@@ -50,6 +51,10 @@ impl<'a> Author<'a> {
 
     /// Returns the subresource of the write, or `""`.
     pub(crate) fn subresource(&self) -> &'static str {
-        if self.part == Part::Status { "status" } else { "" }
+        match self.part {
+            Part::Status => "status",
+            Part::Scale => SCALE,
+            Part::Main | Part::Everything => "",
+        }
     }
 }

@@ -86,7 +86,8 @@ impl Shared {
         let name = match (text(&draft.metadata, "name"), text(&draft.metadata, "generateName")) {
             ("", "") => {
                 let fault = "Required value: name or generateName is required";
-                return Err(Box::new(status::invalid(resource, "", "metadata.name", fault)));
+                let (reason, field) = ("FieldValueRequired", "metadata.name");
+                return Err(Box::new(status::invalid_because(reason, resource, "", field, fault)));
             }
             ("", prefix) => format!("{prefix}{}", suffix(self.store.lock().next_name())),
             (name, _) => name.to_owned(),
@@ -202,19 +203,50 @@ pub(crate) fn settle(
         definitions::check(&resource, &draft)?;
     }
     let before = Arc::clone(&current.object);
+    if author.is_client() {
+        for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+            check_kept(&resource, &before, &draft, field)?;
+        }
+    }
     for field in KEPT {
-        match before.draft.metadata.get(field) {
-            Some(value) => draft.metadata.insert(field.to_owned(), value.clone()),
-            None => draft.metadata.remove(field),
-        };
+        keep(&before.draft, &mut draft, field);
     }
     if author.is_client() {
         delete::check_finalizers(&resource, &before, &draft)?;
     }
     if resource.has(Trait::Generation) {
         set_generation(&resource, &before.draft, &mut draft, author);
+    } else if author.is_client() {
+        keep(&before.draft, &mut draft, "generation");
     }
     Ok(put(store, place, current, draft))
+}
+
+/// Gives the draft the value of a metadata field of the object before.
+fn keep(before: &Draft, draft: &mut Draft, field: &str) {
+    match before.metadata.get(field) {
+        Some(value) => draft.metadata.insert(field.to_owned(), value.clone()),
+        None => draft.metadata.remove(field),
+    };
+}
+
+/// Refuses a draft that changes a metadata field. A draft without the field, or with null, does
+/// not.
+pub(crate) fn check_kept(
+    resource: &Resource,
+    before: &Object,
+    draft: &Draft,
+    field: &str,
+) -> Refused<()> {
+    let known = before.draft.metadata.get(field);
+    match draft.metadata.get(field) {
+        Some(given) if !given.is_null() && Some(given) != known => {
+            let fault = format!("Invalid value: {given}: field is immutable");
+            let field = format!("metadata.{field}");
+            Err(Box::new(status::invalid(resource, &before.key.name, &field, &fault)))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Replaces the object with a draft whose fields the server has chosen.
@@ -226,7 +258,7 @@ pub(crate) fn put(store: &mut Store, place: usize, current: Current, draft: Draf
     }
     if delete::is_due(&store.collections[place].resource, &draft) {
         let gone = store.remove(place, current);
-        // The writer gets what it has written, and watches get the state before.
+        // The writer gets the object that it has written, and watches get the state before.
         return Arc::new(draft.seal(before.key.clone(), gone.version));
     }
     store.put(place, before.key.clone(), Some(current), draft)
@@ -236,8 +268,8 @@ pub(crate) fn put(store: &mut Store, place: usize, current: Current, draft: Draf
 fn limit(resource: &Resource, before: &Draft, draft: &mut Draft, part: Part) {
     let keeps = match part {
         Part::Everything => return,
-        Part::Main if !resource.has_status() => return,
-        Part::Main => before.rest.get("status").cloned(),
+        Part::Main | Part::Scale if !resource.has_status() => return,
+        Part::Main | Part::Scale => before.rest.get("status").cloned(),
         Part::Status => {
             let status = draft.rest.remove("status");
             *draft = before.clone();
@@ -294,7 +326,7 @@ pub(crate) fn check_name(key: &Key, draft: &Draft) -> Refused<()> {
 }
 
 /// Refuses the write if the object's uid or version is not the one that the request expects. An
-/// empty string matches any.
+/// empty string matches any, and so does version 0.
 pub(crate) fn check_same(
     resource: &Resource,
     current: &Object,
@@ -308,8 +340,13 @@ pub(crate) fn check_same(
             format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {known}");
         return Err(Box::new(status::conflict_because(resource, name, &why)));
     }
-    if !version.is_empty() && version != current.version.to_string() {
-        return Err(Box::new(status::conflict(resource, name)));
+    match version.parse::<u64>() {
+        _ if version.is_empty() => Ok(()),
+        Ok(version) if version == 0 || version == current.version => Ok(()),
+        Ok(_) => Err(Box::new(status::conflict(resource, name))),
+        Err(_) => {
+            let why = format!("strconv.ParseUint: parsing {version:?}: invalid syntax");
+            Err(Box::new(status::unknown_error(&why)))
+        }
     }
-    Ok(())
 }

@@ -10,6 +10,7 @@ use crate::Resource;
 use crate::change::now;
 use crate::known::Trait;
 use crate::object::{Draft, Object, text};
+use crate::request::{Request, is_true};
 use crate::status::{self, Refused};
 use crate::steps::Counted;
 use crate::store::{Current, Store};
@@ -43,6 +44,24 @@ pub(crate) struct DeleteOptions {
     orphan_dependents: Option<bool>,
 }
 
+impl DeleteOptions {
+    /// Reads the options in the query of a request.
+    pub(crate) fn of_query(request: &Request) -> Refused<Self> {
+        let grace = request.parameter("gracePeriodSeconds").filter(|seconds| !seconds.is_empty());
+        let grace = grace.map(|seconds| {
+            let refuse = |error| format!("invalid gracePeriodSeconds {seconds:?}: {error}");
+            seconds.parse().map_err(|error| Box::new(status::bad_request(&refuse(error))))
+        });
+        Ok(Self {
+            preconditions: None,
+            dry_run: Some(request.parameters("dryRun").map(str::to_owned).collect()),
+            grace_period_seconds: grace.transpose()?,
+            propagation_policy: request.parameter("propagationPolicy").map(str::to_owned),
+            orphan_dependents: request.parameter("orphanDependents").map(is_true),
+        })
+    }
+}
+
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Preconditions {
@@ -54,9 +73,9 @@ impl Preconditions {
     /// Refuses the deletion of an object with another uid or version.
     pub(crate) fn check(&self, resource: &Resource, object: &Object) -> Refused<()> {
         let (uid, version) = (object.uid(), object.version.to_string());
-        let refuse = |what: &str, wanted: &str, known: &str, why: &str| {
+        let refuse = |field: &str, wanted: &str, known: &str, why: &str| {
             let why = format!(
-                "the {what} in the precondition ({wanted}) does not match the {what} in record ({known}). The object might have been {why}"
+                "the {field} in the precondition ({wanted}) does not match the {field} in record ({known}). The object might have been {why}"
             );
             Err(Box::new(status::precondition_failed(resource, &object.key.name, &why)))
         };
@@ -82,16 +101,10 @@ pub(crate) struct Deletion {
 }
 
 impl Deletion {
-    /// Checks the options. `parameter` returns a parameter of the query, which counts if the body
-    /// does not have the option.
-    pub(crate) fn new<'a>(
-        options: &DeleteOptions,
-        parameter: impl Fn(&str) -> Option<&'a str>,
-    ) -> Refused<Self> {
-        let policy = options.propagation_policy.as_deref().or(parameter("propagationPolicy"));
-        let orphans = options
-            .orphan_dependents
-            .or_else(|| parameter("orphanDependents").map(|value| value == "true"));
+    /// Checks the options.
+    pub(crate) fn new(options: &DeleteOptions) -> Refused<Self> {
+        let policy = options.propagation_policy.as_deref();
+        let orphans = options.orphan_dependents;
         let refuse = |reason: &str, fault: String| {
             Err(Box::new(status::options("DeleteOptions", reason, "propagationPolicy", &fault)))
         };
@@ -111,10 +124,8 @@ impl Deletion {
             None => orphans
                 .map(|orphans| if orphans { Propagation::Orphan } else { Propagation::Background }),
         };
-        let grace = options
-            .grace_period_seconds
-            .or_else(|| parameter("gracePeriodSeconds").and_then(|seconds| seconds.parse().ok()));
-        Ok(Self { propagation, grace: grace.map(|seconds| seconds.max(0)) })
+        let grace = options.grace_period_seconds.map(|seconds| seconds.max(0));
+        Ok(Self { propagation, grace })
     }
 
     pub(crate) fn with(propagation: Propagation) -> Self {

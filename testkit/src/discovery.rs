@@ -10,7 +10,8 @@ use crate::Resource;
 use crate::answer::{self, text};
 use crate::body::Body;
 use crate::known::Trait;
-use crate::request::Request;
+use crate::request::{Request, SCALE};
+use crate::scale;
 use crate::server::Shared;
 use crate::status::{self, Refused};
 
@@ -122,9 +123,9 @@ fn resource_list(group: &str, version: &str, resources: &[Arc<Resource>]) -> Opt
     Some(json)
 }
 
-/// Returns the entries of a resource and of its status.
+/// Returns the entries of a resource and of its subresources.
 fn entries(resource: &Resource) -> Vec<Value> {
-    // Namespaces are deleted one by one, although this server does not insist.
+    // Namespaces are deleted one by one.
     let verbs = VERBS.into_iter();
     let verbs = verbs.filter(|verb| !resource.is_namespace() || *verb != "deletecollection");
     let mut own = json!({
@@ -152,6 +153,14 @@ fn entries(resource: &Resource) -> Vec<Value> {
     let mut entries = vec![own];
     if resource.is_namespace() {
         entries.push(subresource("finalize", &["update"]));
+    }
+    if resource.has(Trait::Scale) {
+        let mut scale = subresource(SCALE, &["get", "patch", "update"]);
+        let kind = scale::resource();
+        scale["group"] = kind.api.group.as_str().into();
+        scale["version"] = kind.api.version.as_str().into();
+        scale["kind"] = kind.kind().into();
+        entries.push(scale);
     }
     if resource.has_status() {
         entries.push(subresource("status", &["get", "patch", "update"]));

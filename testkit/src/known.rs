@@ -34,6 +34,8 @@ pub(crate) enum Trait {
     Orphans,
     /// `kubectl get all` includes the kind.
     InAll,
+    /// The kind has the subresource `scale`.
+    Scale,
 }
 
 /// The traits of a kind that the server does not know, as of most custom resources.
@@ -48,6 +50,7 @@ impl Trait {
             Self::ShownWhenDeleted => 'd',
             Self::Orphans => 'o',
             Self::InAll => 'a',
+            Self::Scale => 'c',
         }
     }
 }
@@ -165,9 +168,9 @@ static KNOWN: &[Known] = &[
         .select(&[("spec.clusterIP", ""), ("spec.type", "ClusterIP")]),
     kind("apps/v1", ("ControllerRevision", "controllerrevisions"), true, "", &[]),
     kind("apps/v1", ("DaemonSet", "daemonsets"), true, "sga", &["ds"]),
-    kind("apps/v1", ("Deployment", "deployments"), true, "sgna", &["deploy"]),
-    kind("apps/v1", ("ReplicaSet", "replicasets"), true, "sga", &["rs"]),
-    kind("apps/v1", ("StatefulSet", "statefulsets"), true, "sga", &["sts"]),
+    kind("apps/v1", ("Deployment", "deployments"), true, "sgnac", &["deploy"]),
+    kind("apps/v1", ("ReplicaSet", "replicasets"), true, "sgac", &["rs"]),
+    kind("apps/v1", ("StatefulSet", "statefulsets"), true, "sgac", &["sts"]),
     kind("events.k8s.io/v1", ("Event", "events"), true, "", &["ev"]).select(NEW_EVENT_FIELDS),
     kind(
         "autoscaling/v2",

@@ -46,10 +46,12 @@
 //!   (`sendInitialEvents`). Bookmarks and timeouts follow tokio's clock, which a test may pause. If
 //!   an object stops matching the selector, the watch gets a deletion. A watch that is not read
 //!   ends when it is too far behind: [`watch_buffer`](Builder::watch_buffer).
-//! * **Writes** by clients: create, update with conflicts, JSON patch, merge patch and strategic
-//!   merge patch, server-side apply, status alone, delete of an object or a collection.
-//!   `metadata.generation` rises as in the real server. Writes by the test:
-//!   [`apply`](ApiServer::apply), [`delete`](ApiServer::delete).
+//! * **Writes** by clients, in JSON or YAML: create, update with conflicts, JSON patch, merge patch
+//!   and strategic merge patch, server-side apply, status alone, delete of an object or a
+//!   collection. A dry run answers as the write would, and stores nothing. `metadata.generation`
+//!   rises as in the real server. Writes by the test: [`apply`](ApiServer::apply),
+//!   [`delete`](ApiServer::delete).
+//! * **The subresource `scale`** of deployments, replica sets and stateful sets.
 //! * **Server-side apply** with field managers, conflicts, force and `managedFields`. Lists and
 //!   maps merge by the type of each field. `kubectl` can move from client-side apply.
 //! * **Deletions** with preconditions, finalizers, propagation policies and the grace period of a
@@ -67,9 +69,9 @@
 //! * **Recorded requests**: [`requests`](ApiServer::requests), and waits for requests and watches
 //!   without sleeps.
 //!
-//! The scenario `testkit` of this project's `e2e/` sends 402 requests to this server and to a
-//! kube-apiserver 1.36; 85 of them are recorded from `kubectl` and kube-rs. It compares the code of
-//! each answer, and the whole body, the part that this server sends, or kind and reason, without
+//! The scenario `testkit` of this project's `e2e/` sends 784 requests to this server and to a
+//! kube-apiserver 1.36; 100 of them are recorded from `kubectl` and kube-rs. It compares the code
+//! of each answer, and the whole body, the part that this server sends, or kind and reason, without
 //! uids, versions and times. It fails at a difference.
 //!
 //! # Guide
@@ -81,11 +83,13 @@
 //!
 //! The server has no admission, defaulting, conversion, existence check of namespaces, protobuf,
 //! tables with other columns than name and age, served schemas (`kubectl apply` needs
-//! `--validate=false`), scheduler, kubelet, or subresource other than `status` and a namespace's
-//! `finalize`. It validates kind, name and finalizers, the keys of lists in applied configurations
-//! and in strategic merge patches, and the length of such keys in definitions, and nothing else.
-//! Dry runs are refused with 400. Each resource has one API version. All requests are authorised.
-//! They are recorded until [`forget_requests`](ApiServer::forget_requests) is called, unless
+//! `--validate=false`), scheduler, kubelet, or subresource other than `status`, `scale` and a
+//! namespace's `finalize`. A custom resource has no `scale`: a request for it is refused with 404.
+//! The server validates kind, name, new finalizers of an object that is being deleted, changes of
+//! metadata that only it sets, the number of replicas in a scale, the keys of lists in applied
+//! configurations and in strategic merge patches, and the length of such keys in definitions, and
+//! nothing else. It ignores `fieldValidation`. Each resource has one API version. All requests are authorised. They
+//! are recorded until [`forget_requests`](ApiServer::forget_requests) is called, unless
 //! [`recorded_requests`](Builder::recorded_requests) limits their number. A body of more than 3 MiB
 //! is refused with 413, which is the real server's default; etcd refuses an object of more than
 //! 1.5 MiB, and this server does not. The only controllers are those of [`Builder::controllers`].
@@ -99,11 +103,17 @@
 //! in strategic merge patches; those of a custom resource as its definition or
 //! [`list_keys`](Resource::list_keys) declares. A kind that Kubernetes does not have, or a custom
 //! resource without a definition, has no lists that merge but `ownerReferences` and `finalizers`.
-//! A configuration with an unknown field is accepted. It must be JSON, which `kubectl`, client-go
-//! and kube send; YAML is refused with 400. A refusal names at most 100 conflicts or errors. In
-//! `managedFields`, some marks of whole maps (`.`) differ from the real server's. A write to
-//! `status` changes nothing but the status, although the real server lets some kinds change labels
-//! there.
+//! A configuration with an unknown field is accepted. A refusal names at most 100 conflicts or
+//! errors. A strategic merge patch that deletes a map with `$patch: delete` removes the field,
+//! although the real server leaves an empty map if the field is a structure. In `managedFields`,
+//! some marks of whole maps (`.`) differ from the real server's, and a scale to 0 has a manager. A
+//! write to `status` changes nothing but the status, although the real server lets some kinds
+//! change labels there.
+//!
+//! Answers are JSON, whatever the header `Accept` asks for, and in one of its forms: whole objects,
+//! metadata, or tables; a scale is always whole. Bodies may be YAML, of which the first document
+//! counts, and the keys of maps are taken as they are written; YAML with more than 64 levels or
+//! 250,000 values is refused.
 //!
 //! The real server has a cache of recent changes and etcd behind it. This server has one log for
 //! both: if a version is too old for a watch, it is also too old for an exact list and a page
@@ -136,6 +146,7 @@ mod options;
 mod patch;
 mod request;
 mod resource;
+mod scale;
 mod selector;
 mod serve;
 mod server;
@@ -147,6 +158,7 @@ mod table;
 mod walk;
 mod watch;
 mod write;
+mod yaml;
 
 pub use body::{After, Body};
 pub use error::Error;

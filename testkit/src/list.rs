@@ -18,6 +18,12 @@ use crate::walk::{Position, Token};
 const VERSION_TOO_OLD: &str = "The resourceVersion for the provided list is too old.";
 
 pub(crate) fn answer(call: &Call<'_>) -> Refused<Response<Body>> {
+    let (metadata, objects) = page(call)?;
+    Ok(reply(call, &metadata, objects))
+}
+
+/// Returns the list or page that the request asks for, with its metadata.
+pub(crate) fn page(call: &Call<'_>) -> Refused<(Value, Objects)> {
     let options = ListOptions::read(call)?;
     options.check_list()?;
     // The real server answers lists of any version from its cache, which ignores the limit.
@@ -57,7 +63,7 @@ pub(crate) fn answer(call: &Call<'_>) -> Refused<Response<Body>> {
             Box::new(walk.take(limit))
         }
     };
-    Ok(reply(call, &metadata, objects))
+    Ok((metadata, objects))
 }
 
 /// The start of a list or of a further page.

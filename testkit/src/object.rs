@@ -82,7 +82,7 @@ impl Draft {
         for (field, known) in [("apiVersion", resource.api_version()), ("kind", resource.kind())] {
             match rest.remove(field) {
                 None | Some(Value::Null) => {}
-                Some(actual) if actual == known => {}
+                Some(actual) if actual == known || actual == "" => {}
                 Some(actual) => return refuse(&format!("its {field} is {actual}")),
             }
         }
@@ -93,24 +93,18 @@ impl Draft {
         }
     }
 
-    pub(crate) fn parse(json: &[u8], resource: &Resource) -> Refused<Self> {
-        let value = serde_json::from_slice(json).map_err(|error| {
-            status::bad_request(&format!(
-                "the body of the request is not JSON ({}): {error}",
-                resource.kind()
-            ))
-        })?;
-        Self::new(value, resource)
-    }
-
-    /// Returns the object with this content, key and version.
+    /// Returns the object with this content, key and version. Version 0 is none: an object that a
+    /// dry run would create.
     pub(crate) fn seal(mut self, key: Key, version: u64) -> Object {
         self.metadata.insert("name".to_owned(), key.name.as_str().into());
         match key.namespace.as_str() {
             "" => self.metadata.remove("namespace"),
             namespace => self.metadata.insert("namespace".to_owned(), namespace.into()),
         };
-        self.metadata.insert("resourceVersion".to_owned(), version.to_string().into());
+        match version {
+            0 => self.metadata.remove("resourceVersion"),
+            _ => self.metadata.insert("resourceVersion".to_owned(), version.to_string().into()),
+        };
         Object { key, version, draft: self }
     }
 

@@ -1,52 +1,54 @@
 //! The formats of patches.
 
 use std::collections::{HashMap, HashSet};
+use std::mem;
 
 use json_patch::PatchOperation;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use crate::Resource;
 use crate::apply::schema::{ListType, Place};
+use crate::object::Fields;
 use crate::status::{self, Refused};
 use crate::steps::Counted;
+use crate::yaml;
 
 const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
-/// The part of a refusal that says what the author of a configuration in YAML can do.
-const NO_YAML: &str = "; the test server does not read YAML: send the configuration as JSON, which \
-     this content type includes";
 
 /// The body of a `PATCH`.
 pub(crate) enum Patch {
     Merge(Value),
     Operations(Vec<PatchOperation>),
     /// A merge patch that merges some lists of built-in kinds by keys.
-    Strategic(Value),
+    Strategic(Fields),
     /// A configuration for server-side apply.
     Apply(Value),
 }
 
 impl Patch {
-    /// Reads a patch. Refuses other formats, YAML that is not JSON, and strategic merge patches of
-    /// custom resources.
+    /// Reads a patch. Refuses other formats, and strategic merge patches of custom resources.
     pub(crate) fn read(resource: &Resource, content_type: &str, body: &[u8]) -> Refused<Self> {
+        let json =
+            |error: serde_json::Error| format!("the patch is not valid, or not JSON: {error}");
         let patch = match content_type {
-            MERGE => serde_json::from_slice(body).map(Self::Merge),
-            JSON => serde_json::from_slice(body).map(Self::Operations),
-            APPLY => serde_json::from_slice(body).map(Self::Apply),
-            STRATEGIC if !resource.is_custom() => serde_json::from_slice(body).map(Self::Strategic),
+            MERGE => serde_json::from_slice(body).map(Self::Merge).map_err(json),
+            JSON => serde_json::from_slice(body).map(Self::Operations).map_err(json),
+            APPLY => yaml::read(body).map(Self::Apply),
+            STRATEGIC if !resource.is_custom() => {
+                // As in the real server, null is an empty patch.
+                let patch = serde_json::from_slice::<Option<Fields>>(body);
+                patch.map(|patch| Self::Strategic(patch.unwrap_or_default())).map_err(json)
+            }
             _ => {
                 let all = [JSON, MERGE, APPLY, STRATEGIC];
                 let accepted = all[..if resource.is_custom() { 3 } else { 4 }].join(", ");
                 return Err(Box::new(status::unsupported_media_type(&accepted)));
             }
         };
-        let patch = patch.map_err(|error| {
-            let hint = if content_type == APPLY { NO_YAML } else { "" };
-            status::bad_request(&format!("the patch is not valid, or not JSON: {error}{hint}"))
-        })?;
+        let patch = patch.map_err(|why| status::bad_request(&why))?;
         match &patch {
             Self::Operations(all) if all.len() > MOST_OPERATIONS => {
                 Err(Box::new(status::too_many_operations(MOST_OPERATIONS, all.len())))
@@ -59,7 +61,11 @@ impl Patch {
     pub(crate) fn apply(&self, object: &mut Value, resource: &Resource, name: &str) -> Refused<()> {
         match self {
             Self::Merge(patch) => json_patch::merge(object, patch),
-            Self::Strategic(patch) => strategic(object, patch, &Place::root(resource))?,
+            Self::Strategic(patch) => {
+                if let Value::Object(object) = object {
+                    strategic(object, patch, &Place::root(resource))?;
+                }
+            }
             Self::Operations(patch) => {
                 let mut work = Work::default();
                 for operation in patch {
@@ -123,8 +129,8 @@ impl Work {
             self.shifted += shifted(object, path.as_str());
             self.shifted += from.map_or(0, |from| shifted(object, from.as_str()));
             if self.shifted > MOST_SHIFTED {
-                let what = format!("shift more than {MOST_SHIFTED} elements of lists");
-                return Err(Box::new(status::patch_too_large(&what)));
+                let effect = format!("shift more than {MOST_SHIFTED} elements of lists");
+                return Err(Box::new(status::patch_too_large(&effect)));
             }
         }
         // A path that does not exist is refused later.
@@ -136,8 +142,8 @@ impl Work {
         if matches!(operation, PatchOperation::Copy(_) | PatchOperation::Move(_)) {
             self.moved += value.to_string().len();
             if self.moved > MOST_MOVED {
-                let what = format!("copy or move more than {MOST_MOVED} bytes");
-                return Err(Box::new(status::patch_too_large(&what)));
+                let effect = format!("copy or move more than {MOST_MOVED} bytes");
+                return Err(Box::new(status::patch_too_large(&effect)));
             }
         }
         Ok(())
@@ -167,150 +173,287 @@ const ORDER: &str = "$setElementOrder/";
 const DELETE_VALUES: &str = "$deleteFromPrimitiveList/";
 const RETAIN: &str = "$retainKeys";
 
-/// Merges a strategic merge patch into a value.
-fn strategic(value: &mut Value, patch: &Value, at: &Place<'_>) -> Refused<()> {
-    let Value::Object(patch) = patch else {
-        value.clone_from(patch);
-        return Ok(());
-    };
-    if patch.get(INSTRUCTION).is_some_and(|instruction| instruction == "replace") {
-        let rest = patch.iter().filter(|(name, _)| *name != INSTRUCTION);
-        *value = Value::Object(rest.map(|(name, value)| (name.clone(), value.clone())).collect());
-        return Ok(());
+/// Merges a strategic merge patch into a map.
+fn strategic(map: &mut Fields, patch: &Fields, at: &Place<'_>) -> Refused<()> {
+    match instruction(patch) {
+        None => {}
+        Some("replace") => {
+            *map = without_instructions(patch);
+            return Ok(());
+        }
+        Some("delete") => {
+            map.clear();
+            return Ok(());
+        }
+        Some(_) => return Err(Box::new(status::unknown_patch_type(INSTRUCTION, patch))),
     }
-    if !value.is_object() {
-        *value = Value::Object(Map::new());
+    if let Some(retained) = patch.get(RETAIN) {
+        retain(map, patch, retained)?;
     }
-    let Value::Object(map) = value else { return Ok(()) };
-    if let Some(Value::Array(retained)) = patch.get(RETAIN) {
-        let names = retained.iter().filter_map(Value::as_str);
-        *map = names.filter_map(|name| map.remove_entry(name)).collect();
-    }
-    for (name, list) in patch {
+    for (name, value) in patch {
         if let Some(name) = name.strip_prefix(DELETE_VALUES) {
-            let gone = list.as_array().into_iter().flatten();
-            let gone: HashSet<Counted<&Value>> = gone.map(Counted).collect();
-            if let Some(Value::Array(values)) = map.get_mut(name) {
-                values.retain(|value| !gone.contains(&Counted(value)));
+            delete_values(map, name, value)?;
+        } else if let Some(name) = name.strip_prefix(ORDER) {
+            let order = list_of(value)?;
+            // With a list of elements, the order counts when they are merged.
+            if !patch.contains_key(name)
+                && let Some(Value::Array(live)) = map.get_mut(name)
+            {
+                *live = merged_list(&mem::take(live), &[], Some(order), &at.field(name))?;
             }
-            continue;
-        }
-        if name.starts_with('$') {
-            continue;
-        }
-        let is_deleted = list.get(INSTRUCTION).is_some_and(|instruction| instruction == "delete");
-        if list.is_null() || is_deleted {
-            map.remove(name);
-            continue;
-        }
-        let at = at.field(name);
-        let known = map.entry(name.clone()).or_insert(Value::Null);
-        match list {
-            Value::Array(list) => {
-                let order = patch.get(&format!("{ORDER}{name}")).and_then(Value::as_array);
-                strategic_list(known, list, order.unwrap_or(list), &at)?;
-            }
-            other => strategic(known, other, &at)?,
+        } else if !name.starts_with('$') {
+            let order = patch.get(&format!("{ORDER}{name}")).map(list_of).transpose()?;
+            merge_field(map, name, value, order, &at.field(name))?;
         }
     }
     Ok(())
 }
 
-/// Merges a list of a strategic merge patch. An element of the patch merges into the live element
-/// with the same merge key, or is added. In a set, the key is the element itself. `order` is the
-/// order that the patch requests. Refuses elements without the key. In a new list, the real
-/// server leaves these to the validation of the object.
-fn strategic_list(
-    value: &mut Value,
-    patch: &[Value],
-    order: &[Value],
+/// Merges a field of a strategic merge patch. `order` is the order that the patch requests for the
+/// elements of a list.
+fn merge_field(
+    map: &mut Fields,
+    name: &str,
+    patch: &Value,
+    order: Option<&[Value]>,
     at: &Place<'_>,
 ) -> Refused<()> {
-    let live = match value {
-        Value::Array(live) => std::mem::take(live),
-        _ => Vec::new(),
+    let merged = match (map.get_mut(name), patch) {
+        (Some(Value::Object(live)), Value::Object(patch)) => {
+            strategic(live, patch, at)?;
+            (instruction(patch) != Some("delete")).then(|| mem::take(live).into())
+        }
+        (Some(Value::Array(live)), Value::Array(patch)) => {
+            Some(merged_list(&mem::take(live), patch, order, at)?.into())
+        }
+        (_, Value::Array(patch)) if order.is_some() => {
+            Some(merged_list(&[], patch, order, at)?.into())
+        }
+        // As in the real server, the elements of a new list need no keys.
+        (_, patch) => without_instruction(patch).filter(|value| !value.is_null()),
     };
+    match merged {
+        Some(merged) => drop(map.insert(name.to_owned(), merged)),
+        None => drop(map.remove(name)),
+    }
+    Ok(())
+}
+
+/// Returns the instruction of a map, or `""` for one that is not a text.
+fn instruction(patch: &Fields) -> Option<&str> {
+    patch.get(INSTRUCTION).map(|instruction| instruction.as_str().unwrap_or_default())
+}
+
+/// Returns a new value without the parts that only instruct the merge, and without null fields.
+/// Returns `None` for a map with an instruction.
+fn without_instruction(value: &Value) -> Option<Value> {
+    match value {
+        Value::Object(map) if map.contains_key(INSTRUCTION) => None,
+        Value::Object(map) => Some(without_instructions(map).into()),
+        Value::Array(list) => Some(list.iter().filter_map(without_instruction).collect()),
+        other => Some(other.clone()),
+    }
+}
+
+fn without_instructions(map: &Fields) -> Fields {
+    let kept = map.iter().filter(|(name, value)| !name.starts_with('$') && !value.is_null());
+    kept.filter_map(|(name, value)| Some((name.clone(), without_instruction(value)?))).collect()
+}
+
+/// Returns the elements of the list in an instruction.
+fn list_of(value: &Value) -> Refused<&[Value]> {
+    value.as_array().map(Vec::as_slice).ok_or_else(|| {
+        let name = match value {
+            Value::Object(_) => "map[string]interface {}",
+            Value::String(_) => "string",
+            Value::Bool(_) => "bool",
+            Value::Number(number) if number.is_f64() => "float64",
+            Value::Number(_) => "int64",
+            Value::Null | Value::Array(_) => "%!s(<nil>)",
+        };
+        let why = format!("expected a []interface {{}}, but received a {name}");
+        Box::new(status::unknown_error(&why))
+    })
+}
+
+/// Removes the fields that a patch does not retain. Refuses a patch that sets one of them.
+fn retain(map: &mut Fields, patch: &Fields, retained: &Value) -> Refused<()> {
+    let refuse = || Box::new(status::bad_request("invalid patch format of retainKeys"));
+    let retained = retained.as_array().ok_or_else(refuse)?;
+    let names: HashSet<&str> = retained.iter().filter_map(Value::as_str).collect();
+    let mut set = patch.iter().filter(|(name, value)| !name.starts_with('$') && !value.is_null());
+    if set.any(|(name, _)| !names.contains(name.as_str())) {
+        return Err(refuse());
+    }
+    map.retain(|name, _| names.contains(name.as_str()));
+    Ok(())
+}
+
+/// Removes values from a list, or the whole list if they are null.
+fn delete_values(map: &mut Fields, name: &str, gone: &Value) -> Refused<()> {
+    match (map.get_mut(name), gone) {
+        (_, Value::Null) => drop(map.remove(name)),
+        (Some(Value::Array(values)), Value::Array(gone)) => {
+            check_types(values, gone)?;
+            let gone: HashSet<Counted<&Value>> = gone.iter().map(Counted).collect();
+            values.retain(|value| !gone.contains(&Counted(value)));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Returns a list after a strategic merge patch. An element of the patch merges into the live
+/// element with the same merge key, or is added. In a set, the key is the element itself. `order`
+/// is the order that the patch requests; without it, the order of the patch counts. Refuses
+/// elements without the key.
+fn merged_list(
+    live: &[Value],
+    patch: &[Value],
+    order: Option<&[Value]>,
+    at: &Place<'_>,
+) -> Refused<Vec<Value>> {
     let key = match at.patched_list() {
         ListType::Keyed(keys) => Some(keys[0].name),
         ListType::Set => None,
-        ListType::Atomic => {
-            *value = patch.to_vec().into();
-            return Ok(());
-        }
+        ListType::Atomic => return Ok(patch.iter().filter_map(without_instruction).collect()),
     };
-    let is = |patch: &Value, instruction: &str| {
-        patch.get(INSTRUCTION).is_some_and(|known| known == instruction)
-    };
-    let is_replaced = patch.iter().any(|patch| is(patch, "replace"));
-    // `None` is an element that the patch deletes.
-    let mut values: Vec<Option<Value>> = Vec::new();
-    let mut places: HashMap<Counted<&Value>, Vec<usize>> = HashMap::new();
-    for element in live.iter().filter(|_| !is_replaced) {
-        places.entry(name(element, key)?).or_default().push(values.len());
-        values.push(Some(element.clone()));
+    check_types(live, patch)?;
+    if let Some(order) = order {
+        check_order(patch, order, key)?;
     }
-    for patch in patch.iter().filter(|patch| !is(patch, "replace")) {
-        let name = name(patch, key)?;
-        if is(patch, "delete") {
-            for place in places.remove(&name).unwrap_or_default() {
-                values[place] = None;
+    let mut gone: HashSet<Counted<&Value>> = HashSet::new();
+    let mut is_replaced = false;
+    for element in patch.iter().filter_map(Value::as_object) {
+        match instruction(element) {
+            None => {}
+            Some("replace") => is_replaced = true,
+            Some("delete") => drop(gone.insert(merge_key_of(element, key)?)),
+            Some("merge") => {
+                let why = "merging lists cannot yet be specified in the patch";
+                return Err(Box::new(status::unknown_error(why)));
             }
-            continue;
-        }
-        let known = places.entry(name).or_insert_with(|| {
-            values.push(None);
-            vec![values.len() - 1]
-        });
-        let element = values[known[0]].get_or_insert(Value::Null);
-        if key.is_some() {
-            strategic(element, patch, &at.element())?;
-        } else {
-            element.clone_from(patch);
+            Some(_) => return Err(Box::new(status::unknown_patch_type(INSTRUCTION, element))),
         }
     }
-    let (in_patch, in_live) = (firsts(order, key), firsts(&live, key));
-    let find = |firsts: &HashMap<Counted<&Value>, usize>, value: &Value| {
-        firsts.get(&name(value, key).ok()?).copied()
+    let mut merged: Vec<(Counted<&Value>, Value)> = Vec::new();
+    // The index of the first element of each key.
+    let mut places: HashMap<Counted<&Value>, usize> = HashMap::new();
+    for element in live.iter().filter(|_| !is_replaced) {
+        let name = merge_key(element, key)?;
+        if !gone.contains(&name) && (key.is_some() || !places.contains_key(&name)) {
+            places.entry(name.clone()).or_insert(merged.len());
+            merged.push((name, element.clone()));
+        }
+    }
+    for element in patch.iter().filter(|element| element.get(INSTRUCTION).is_none()) {
+        let name = merge_key(element, key)?;
+        match (places.get(&name).filter(|_| !is_replaced), element) {
+            (Some(place), Value::Object(element)) => {
+                if let Value::Object(live) = &mut merged[*place].1 {
+                    strategic(live, element, &at.element())?;
+                }
+            }
+            (Some(_), _) => {}
+            (None, element) => {
+                places.insert(name.clone(), merged.len());
+                merged.extend(without_instruction(element).map(|element| (name, element)));
+            }
+        }
+    }
+    let (in_patch, in_live) = (firsts(order.unwrap_or(patch), key), firsts(live, key));
+    Ok(arrange(merged, &in_patch, &in_live))
+}
+
+/// Refuses a list that merges unless all live elements, and all of the patch, have one type.
+fn check_types(live: &[Value], patch: &[Value]) -> Refused<()> {
+    let mut all = live.iter().chain(patch);
+    let first = all.next();
+    let why = match first {
+        None => return Ok(()),
+        Some(Value::Array(_)) => "lists of lists are not supported".to_owned(),
+        Some(first) => {
+            let is_other = |other: &Value| mem::discriminant(other) != mem::discriminant(first);
+            if !first.is_null() && !all.any(is_other) {
+                return Ok(());
+            }
+            let lists = status::in_go(&json!([live, patch]));
+            format!("list element types are not identical: {lists}")
+        }
     };
-    let values = values.into_iter().flatten().collect();
-    *value = arrange(values, |value| find(&in_patch, value), |value| find(&in_live, value)).into();
+    Err(Box::new(status::unknown_error(&why)))
+}
+
+/// Refuses a patch whose elements are not in the order that it requests.
+fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Refused<()> {
+    let is_new = |element: &&Value| element.get(INSTRUCTION).is_none();
+    if order.is_empty() {
+        return Ok(());
+    }
+    let mut rest = order.iter();
+    for element in patch.iter().filter(is_new) {
+        let name = merge_key(element, key)?;
+        loop {
+            let Some(next) = rest.next() else {
+                let (patch, order) = (status::in_go(&json!(patch)), status::in_go(&json!(order)));
+                return Err(Box::new(status::unknown_error(&format!(
+                    "The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n"
+                ))));
+            };
+            if merge_key(next, key)? == name {
+                break;
+            }
+        }
+    }
     Ok(())
 }
 
-/// Returns what must be equal for two elements to merge: the values of the key, or the elements
-/// of a set. Refuses an element without the key.
-fn name<'v>(element: &'v Value, key: Option<&str>) -> Refused<Counted<&'v Value>> {
-    let Some(key) = key else { return Ok(Counted(element)) };
-    element.get(key).map(Counted).ok_or_else(|| Box::new(status::no_merge_key(element, key)))
+/// Returns the values that must be equal for two elements to merge: the value of the key, or the
+/// element itself in a set. Refuses an element without the key.
+fn merge_key<'v>(element: &'v Value, key: Option<&str>) -> Refused<Counted<&'v Value>> {
+    match element {
+        Value::Object(element) => merge_key_of(element, key),
+        element if key.is_none() => Ok(Counted(element)),
+        element => Err(Box::new(status::no_merge_key(element, key.unwrap_or_default()))),
+    }
 }
 
-/// Returns the index of the first element of each name.
+/// Returns the value of the key of an element that is a map. Refuses an element without the key.
+fn merge_key_of<'v>(element: &'v Fields, key: Option<&str>) -> Refused<Counted<&'v Value>> {
+    let key = key.unwrap_or_default();
+    let value = element.get(key).map(Counted);
+    value.ok_or_else(|| Box::new(status::no_merge_key(&element.clone().into(), key)))
+}
+
+/// Returns the index of the first element of each key.
 fn firsts<'v>(list: &'v [Value], key: Option<&str>) -> HashMap<Counted<&'v Value>, usize> {
     // The first element is the last one that is inserted.
     let all = list.iter().enumerate().rev();
-    all.filter_map(|(at, element)| Some((name(element, key).ok()?, at))).collect()
+    all.filter_map(|(at, element)| Some((merge_key(element, key).ok()?, at))).collect()
 }
 
 /// Orders a merged list: the elements of the patch in its order, and between them the others, where
-/// the live list had them before an element of the patch.
+/// the live list had them before an element of the patch. The elements have their keys.
 fn arrange(
-    values: Vec<Value>,
-    in_patch: impl Fn(&Value) -> Option<usize>,
-    in_live: impl Fn(&Value) -> Option<usize>,
+    merged: Vec<(Counted<&Value>, Value)>,
+    in_patch: &HashMap<Counted<&Value>, usize>,
+    in_live: &HashMap<Counted<&Value>, usize>,
 ) -> Vec<Value> {
-    let (mut of_patch, others): (Vec<Value>, Vec<Value>) =
-        values.into_iter().partition(|value| in_patch(value).is_some());
-    of_patch.sort_by_cached_key(&in_patch);
+    let (mut of_patch, others): (Vec<_>, Vec<_>) =
+        merged.into_iter().partition(|(key, _)| in_patch.contains_key(key));
+    of_patch.sort_by_cached_key(|(key, _)| in_patch.get(key).copied());
     let mut others = others.into_iter().peekable();
     let mut arranged = Vec::new();
-    for value in of_patch {
-        let place = in_live(&value);
-        while let Some(other) = others.next_if(|other| place.is_some() && in_live(other) < place) {
+    for (key, value) in of_patch {
+        let place = in_live.get(&key);
+        let is_before =
+            |other: &(Counted<&Value>, Value)| place.is_some() && in_live.get(&other.0) < place;
+        while let Some((_, other)) = others.next_if(is_before) {
             arranged.push(other);
         }
         arranged.push(value);
     }
-    arranged.extend(others);
+    arranged.extend(others.map(|(_, other)| other));
     arranged
 }
 
@@ -326,6 +469,7 @@ mod tests {
 
     /// Returns a pod after a strategic merge patch.
     fn patched(mut pod: Value, patch: Value) -> Value {
+        let patch = serde_json::from_value(patch).unwrap();
         Patch::Strategic(patch).apply(&mut pod, &Resource::pods(), "a").unwrap();
         pod
     }

@@ -28,6 +28,8 @@ impl Form {
 
 /// The subresource of a namespace that has the finalizers of its specification.
 pub(crate) const FINALIZE: &str = "finalize";
+/// The subresource that has the number of replicas of an object.
+pub(crate) const SCALE: &str = "scale";
 
 /// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -206,6 +208,12 @@ impl Request {
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns all values of a query parameter.
+    pub(crate) fn parameters(&self, name: &str) -> impl Iterator<Item = &str> {
+        let values = self.query.iter().filter(move |(known, _)| known == name);
+        values.map(|(_, value)| value.as_str())
     }
 
     /// Returns `resourceVersion`. If the request has none, returns `""`, which means the newest

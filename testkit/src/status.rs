@@ -13,7 +13,7 @@ use std::fmt;
 
 use kube::core::response::{StatusCause, StatusDetails, reason};
 use kube::core::{ListMeta, Status};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::Resource;
 
@@ -92,6 +92,12 @@ pub fn unknown_resource() -> Status {
 pub fn already_exists(resource: &Resource, name: &str) -> Status {
     failure(409, reason::ALREADY_EXISTS, &format!("{} {name:?} already exists", resource.title()))
         .with_details(about(resource, name))
+}
+
+/// Returns the 409 of an object to create that exists and is being deleted.
+pub(crate) fn being_deleted(resource: &Resource, name: &str) -> Status {
+    let status = already_exists(resource, name);
+    Status { message: format!("object is being deleted: {}", status.message), ..status }
 }
 
 /// Returns a 409: the object has a newer version than the update expects.
@@ -207,9 +213,9 @@ pub(crate) fn body_too_large(limit: usize) -> Status {
     failure(413, reason::REQUEST_ENTITY_TOO_LARGE, &message)
 }
 
-/// Returns 413 for a JSON patch that causes too much work. `what` is what its operations do.
-pub(crate) fn patch_too_large(what: &str) -> Status {
-    let message = format!("the operations of the patch {what}: divide the patch");
+/// Returns 413 for a JSON patch whose operations have an effect that takes too much work.
+pub(crate) fn patch_too_large(effect: &str) -> Status {
+    let message = format!("the operations of the patch {effect}: divide the patch");
     failure(413, reason::REQUEST_ENTITY_TOO_LARGE, &message)
 }
 
@@ -248,6 +254,25 @@ pub(crate) fn unknown_error(message: &str) -> Status {
 /// the elements merge.
 pub(crate) fn no_merge_key(element: &Value, key: &str) -> Status {
     unknown_error(&format!("map: {} does not contain declared merge key: {key}", InGo(element)))
+}
+
+/// Returns the 500 of a strategic merge patch with an unknown instruction in a map.
+pub(crate) fn unknown_patch_type(instruction: &str, map: &Map<String, Value>) -> Status {
+    let given = match &map[instruction] {
+        Value::String(text) => text.clone(),
+        Value::Null => "%!s(<nil>)".to_owned(),
+        Value::Bool(value) => format!("%!s(bool={value})"),
+        Value::Number(number) if number.is_f64() => format!("%!s(float64={number})"),
+        Value::Number(number) => format!("%!s(int64={number})"),
+        other => in_go(other),
+    };
+    let map = in_go(&map.clone().into());
+    unknown_error(&format!("unknown patch type: {given} in map: {map}"))
+}
+
+/// Returns a value as the real server prints it in a message.
+pub(crate) fn in_go(value: &Value) -> String {
+    InGo(value).to_string()
 }
 
 /// A value as the real server prints it in a message.

@@ -203,6 +203,8 @@ pub(crate) struct Store {
     watches: u64,
     /// The number of names generated so far.
     names: usize,
+    /// Whether writes return their results and store nothing.
+    pub(crate) is_dry: bool,
 }
 
 impl Store {
@@ -216,6 +218,7 @@ impl Store {
             log_size,
             watches: 0,
             names: 0,
+            is_dry: false,
         }
     }
 
@@ -247,7 +250,7 @@ impl Store {
     }
 
     /// Writes an object and sends the change to the watches. `current` is the object's state before
-    /// the write.
+    /// the write. In a dry run, the object keeps the version of that state.
     pub(crate) fn put(
         &mut self,
         place: usize,
@@ -255,6 +258,10 @@ impl Store {
         current: Option<Current>,
         draft: Draft,
     ) -> Arc<Object> {
+        if self.is_dry {
+            let version = current.map_or(0, |current| current.object.version);
+            return Arc::new(draft.seal(key, version));
+        }
         self.version += 1;
         let object = Arc::new(draft.seal(key.clone(), self.version));
         self.collections[place].stored.insert(key.clone(), Arc::clone(&object));
@@ -262,8 +269,12 @@ impl Store {
         object
     }
 
-    /// Deletes an object. Returns its last state with the version of the deletion.
+    /// Deletes an object. Returns its last state with the version of the deletion; in a dry run,
+    /// with its own version.
     pub(crate) fn remove(&mut self, place: usize, current: Current) -> Arc<Object> {
+        if self.is_dry {
+            return current.object;
+        }
         self.version += 1;
         let gone = Arc::new(current.object.at(self.version));
         self.collections[place].stored.remove(&gone.key);

@@ -4,7 +4,7 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::answer::{self, Call};
-use crate::author::Author;
+use crate::author::{Author, Part};
 use crate::body::Body;
 use crate::delete::{DeleteOptions, Deletion};
 use crate::known::Trait;
@@ -13,8 +13,8 @@ use crate::options::ListOptions;
 use crate::patch::Patch;
 use crate::request::is_true;
 use crate::status::{self, Refused};
-use crate::walk::Position;
-use crate::{apply, change, delete as deletion, list};
+use crate::store::{Current, Store};
+use crate::{Resource, apply, change, delete as deletion, list, scale};
 
 pub(crate) fn get(call: &Call<'_>) -> Refused<Response<Body>> {
     let options = ListOptions::read(call)?;
@@ -30,37 +30,43 @@ pub(crate) fn get(call: &Call<'_>) -> Refused<Response<Body>> {
 
 pub(crate) fn create(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
     let resource = &call.resource;
-    check_dry_run(call)?;
-    let draft = Draft::parse(body, resource)?;
+    let draft = Draft::new(call.read(body)?, resource)?;
     if !text(&draft.metadata, "resourceVersion").is_empty() {
         return Err(Box::new(status::unknown_error(
             "resourceVersion should not be set on objects to be created",
         )));
     }
     let key = call.server.key_of(&draft, resource, call.request.namespace())?;
-    let author = Author::client(call.request, false);
-    let object = call.server.with_current(call.place, &key, |store, current| match current {
+    let author = Author::client(call.request, call.part);
+    let object = with_current(call, &key, |store, current| match current {
+        Some(current) if current.object.draft.is_deleting() => {
+            Err(Box::new(status::being_deleted(resource, &key.name)))
+        }
         Some(_) => Err(Box::new(status::already_exists(resource, &key.name))),
         None => change::create(store, call.place, key.clone(), draft, &author),
     })?;
     Ok(show(call, StatusCode::CREATED, &object))
 }
 
-pub(crate) fn update(call: &Call<'_>, body: &[u8], is_status: bool) -> Refused<Response<Body>> {
+pub(crate) fn update(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
     let resource = &call.resource;
-    let draft = Draft::parse(body, resource)?;
-    if resource.is_custom() && text(&draft.metadata, "resourceVersion").is_empty() {
+    if call.part == Part::Scale {
+        let scale = Draft::new(call.read(body)?, &scale::resource())?;
+        return modify(call, |current| scale::scaled(&current.draft, &scale));
+    }
+    let draft = Draft::new(call.read(body)?, resource)?;
+    if resource.is_custom() && matches!(text(&draft.metadata, "resourceVersion"), "" | "0") {
         let fault = "Invalid value: 0: must be specified for an update";
         let name = call.request.name().unwrap_or_default();
         return Err(Box::new(status::invalid_update(resource, name, fault)));
     }
-    modify(call, is_status, |_| Ok(draft))
+    modify(call, |_| Ok(draft))
 }
 
 /// Replaces the finalizers in the specification of a namespace.
 pub(crate) fn finalize(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
-    let mut given = Draft::parse(body, &call.resource)?;
-    modify(call, false, |current| {
+    let mut given = Draft::new(call.read(body)?, &call.resource)?;
+    modify(call, |current| {
         let mut draft = current.draft.clone();
         draft.rest.remove("spec");
         let mut spec = given.rest.remove("spec").unwrap_or_else(|| json!({}));
@@ -74,46 +80,56 @@ pub(crate) fn finalize(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> 
     })
 }
 
-pub(crate) fn patch(call: &Call<'_>, body: &[u8], is_status: bool) -> Refused<Response<Body>> {
+pub(crate) fn patch(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
     let forces = call.request.parameter("force").is_some_and(is_true);
     let refuse =
         |reason, field, fault| Err(Box::new(status::options("PatchOptions", reason, field, fault)));
-    match Patch::read(&call.resource, call.request.content_type(), body)? {
+    let patch = match call.part {
+        Part::Scale => Patch::read(&scale::resource(), call.request.content_type(), body)?,
+        _ => Patch::read(&call.resource, call.request.content_type(), body)?,
+    };
+    match patch {
         Patch::Apply(configuration) => {
             if call.request.parameter("fieldManager").is_none_or(str::is_empty) {
                 let fault = "Required value: is required for apply patch";
                 return refuse("FieldValueRequired", "fieldManager", fault);
             }
-            apply(call, configuration, is_status, forces)
+            apply(call, configuration, forces)
         }
         _ if forces => {
             let fault = "Forbidden: may not be specified for non-apply patch";
             refuse("FieldValueForbidden", "force", fault)
         }
-        patch => modify(call, is_status, |current| {
+        patch if call.part == Part::Scale => modify(call, |current| {
+            let (mut json, resource) = (scale::of(current), scale::resource());
+            patch.apply(&mut json, &resource, &current.key.name)?;
+            scale::scaled(&current.draft, &Draft::new(json, &resource)?)
+        }),
+        patch => modify(call, |current| {
             let mut json = current.to_json(&call.resource, Shape::Whole);
             patch.apply(&mut json, &call.resource, &current.key.name)?;
-            Draft::new(json, &call.resource)
+            let draft = Draft::new(json, &call.resource)?;
+            change::check_kept(&call.resource, current, &draft, "uid")?;
+            Ok(draft)
         }),
     }
 }
 
 /// Applies a configuration to an object, or creates the object.
-fn apply(
-    call: &Call<'_>,
-    configuration: Value,
-    is_status: bool,
-    forces: bool,
-) -> Refused<Response<Body>> {
+fn apply(call: &Call<'_>, configuration: Value, forces: bool) -> Refused<Response<Body>> {
     let resource = &call.resource;
-    check_dry_run(call)?;
     let key = path_key(call);
-    check_configuration(call, &configuration)?;
-    let draft = Draft::new(configuration, resource)?;
-    let author = Author::client(call.request, is_status);
-    let (code, object) = call.server.with_current(call.place, &key, |store, current| {
+    let draft = if call.part == Part::Scale {
+        check_configuration(&scale::resource(), &configuration)?;
+        scale::configuration(&Draft::new(configuration, &scale::resource())?)?
+    } else {
+        check_configuration(resource, &configuration)?;
+        Draft::new(configuration, resource)?
+    };
+    let author = Author::client(call.request, call.part);
+    let (code, object) = with_current(call, &key, |store, current| {
         let Some(current) = current else {
-            if is_status {
+            if call.part != Part::Main {
                 return Err(Box::new(status::not_found(resource, &key.name)));
             }
             change::check_name(&key, &draft)?;
@@ -133,11 +149,11 @@ fn apply(
 }
 
 /// Refuses a configuration of another kind, or with managers of fields.
-fn check_configuration(call: &Call<'_>, configuration: &Value) -> Refused<()> {
+fn check_configuration(resource: &Resource, configuration: &Value) -> Refused<()> {
     let refuse = |message: &str| Err(Box::new(status::bad_request(message)));
     let field = |name: &str| configuration.get(name).and_then(Value::as_str).unwrap_or_default();
     let (kind, api_version) = (field("kind"), field("apiVersion"));
-    if (kind, api_version) != (call.resource.kind(), call.resource.api_version()) {
+    if (kind, api_version) != (resource.kind(), resource.api_version()) {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         return refuse(&format!("invalid object type: {group}/{version}, Kind={kind}"));
     }
@@ -161,15 +177,14 @@ fn check_new(call: &Call<'_>, draft: &Draft) -> Refused<()> {
     Err(Box::new(status::conflict_because(&call.resource, name, &why)))
 }
 
-pub(crate) fn delete(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
+pub(crate) fn delete(call: &mut Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
+    let options = options(call, body)?;
+    let deletion = Deletion::new(&options)?;
     let resource = &call.resource;
-    let (options, deletion) = options(call, body)?;
     let key = path_key(call);
-    let (object, is_gone) = call.server.with_current(call.place, &key, |store, current| {
+    let (object, is_gone) = with_current(call, &key, |store, current| {
         let current = current.ok_or_else(|| status::not_found(resource, &key.name))?;
-        if let Some(preconditions) = &options.preconditions {
-            preconditions.check(resource, &current.object)?;
-        }
+        check_preconditions(resource, &options, &current.object)?;
         Refused::Ok(deletion::delete(store, call.place, current, deletion))
     })?;
     if is_gone && !resource.has(Trait::ShownWhenDeleted) {
@@ -179,41 +194,33 @@ pub(crate) fn delete(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
     Ok(show(call, StatusCode::OK, &object))
 }
 
-pub(crate) fn delete_collection(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
-    let (_, deletion) = options(call, body)?;
-    let options = ListOptions::read(call)?;
-    let walk = {
-        let store = call.server.store.lock();
-        let collection = &store.collections[call.place];
-        collection.walk(store.version, &Position::start(), options.filter, usize::MAX)
-    };
-    let mut deleted = Vec::new();
-    for object in walk {
-        // Another client may have deleted the object since the walk started.
-        let gone = call.server.with_current(call.place, &object.key, |store, current| {
-            current.map(|current| deletion::delete(store, call.place, current, deletion).0)
-        });
-        deleted.extend(gone);
+pub(crate) fn delete_collection(call: &mut Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
+    let options = options(call, body)?;
+    let deletion = Deletion::new(&options)?;
+    let (metadata, objects) = list::page(call)?;
+    let objects: Vec<_> = objects.collect();
+    for object in &objects {
+        // Another client may have deleted the object since it was listed.
+        with_current(call, &object.key, |store, current| {
+            let Some(current) = current else { return Refused::Ok(()) };
+            check_preconditions(&call.resource, &options, &current.object)?;
+            deletion::delete(store, call.place, current, deletion);
+            Ok(())
+        })?;
     }
-    let version = call.server.store.lock().version;
-    Ok(list::reply(
-        call,
-        &json!({ "resourceVersion": version.to_string() }),
-        Box::new(deleted.into_iter()),
-    ))
+    // As in the real server, the response has the objects as they were listed.
+    Ok(list::reply(call, &metadata, Box::new(objects.into_iter())))
 }
 
-/// Replaces the object with the result of `make`. If `is_status`, replaces only the status.
+/// Replaces the part of the object that the path names with that of the result of `make`.
 fn modify(
     call: &Call<'_>,
-    is_status: bool,
     make: impl FnOnce(&Object) -> Refused<Draft>,
 ) -> Refused<Response<Body>> {
     let resource = &call.resource;
-    check_dry_run(call)?;
     let key = path_key(call);
-    let author = Author::client(call.request, is_status);
-    let object = call.server.with_current(call.place, &key, |store, current| {
+    let author = Author::client(call.request, call.part);
+    let object = with_current(call, &key, |store, current| {
         let current = current.ok_or_else(|| status::not_found(resource, &key.name))?;
         let draft = make(&current.object)?;
         change::check_name(&key, &draft)?;
@@ -230,7 +237,11 @@ fn check_version(call: &Call<'_>, current: &Object, draft: &Draft) -> Refused<()
 }
 
 fn show(call: &Call<'_>, code: StatusCode, object: &Object) -> Response<Body> {
-    answer::json(code, Body::whole(object.alone(&call.resource, call.shape(), true).to_string()))
+    let json = match call.part {
+        Part::Scale => scale::of(object),
+        _ => object.alone(&call.resource, call.shape(), true),
+    };
+    answer::json(code, Body::whole(json.to_string()))
 }
 
 /// Returns the key that the path names.
@@ -239,26 +250,62 @@ fn path_key(call: &Call<'_>) -> Key {
     Key { namespace: part(call.request.namespace()), name: part(call.request.name()) }
 }
 
-fn check_dry_run(call: &Call<'_>) -> Refused<()> {
-    if call.request.parameter("dryRun").is_some() { Err(no_dry_run()) } else { Ok(()) }
+/// Calls `act` with the locked store and the current state of `key`. In a dry run, the store
+/// returns the results of writes and stores nothing.
+fn with_current<R>(
+    call: &Call<'_>,
+    key: &Key,
+    act: impl FnOnce(&mut Store, Option<Current>) -> R,
+) -> R {
+    call.server.with_current(call.place, key, |store, current| {
+        store.is_dry = call.is_dry;
+        let done = act(store, current);
+        store.is_dry = false;
+        done
+    })
 }
 
-fn no_dry_run() -> Box<kube::core::Status> {
-    Box::new(status::bad_request("the test server does not support dry runs: leave dryRun out"))
-}
-
-/// Reads the options of a deletion, from the body and the query.
-fn options(call: &Call<'_>, body: &[u8]) -> Refused<(DeleteOptions, Deletion)> {
-    check_dry_run(call)?;
-    let options: DeleteOptions = if body.is_empty() {
-        DeleteOptions::default()
-    } else {
-        serde_json::from_slice(body)
-            .map_err(|error| status::bad_request(&format!("invalid DeleteOptions: {error}")))?
-    };
-    if options.dry_run.as_ref().is_some_and(|stages| !stages.is_empty()) {
-        return Err(no_dry_run());
+/// Returns whether the values of `dryRun` ask for a dry run. Refuses any other value than `All`,
+/// in options of this kind.
+pub(crate) fn is_dry<'a>(
+    options: &str,
+    stages: impl IntoIterator<Item = &'a str>,
+) -> Refused<bool> {
+    let stages: Vec<&str> = stages.into_iter().collect();
+    if stages.iter().any(|stage| *stage != "All") {
+        let fault = format!("Unsupported value: {}: supported values: \"All\"", json!(stages));
+        let reason = "FieldValueNotSupported";
+        return Err(Box::new(status::options(options, reason, "dryRun", &fault)));
     }
-    let deletion = Deletion::new(&options, |name| call.request.parameter(name))?;
-    Ok((options, deletion))
+    Ok(!stages.is_empty())
+}
+
+fn check_preconditions(
+    resource: &Resource,
+    options: &DeleteOptions,
+    object: &Object,
+) -> Refused<()> {
+    let preconditions = options.preconditions.as_ref();
+    preconditions.map_or(Ok(()), |preconditions| preconditions.check(resource, object))
+}
+
+/// Reads the options of a deletion from the body, or from the query if there is no body. Makes the
+/// call a dry run if they ask for one.
+fn options(call: &mut Call<'_>, body: &[u8]) -> Refused<DeleteOptions> {
+    let options = if body.is_empty() {
+        DeleteOptions::of_query(call.request)?
+    } else {
+        let refuse =
+            |why: String| Box::new(status::bad_request(&format!("invalid DeleteOptions: {why}")));
+        match call.read(body)? {
+            Value::Null => DeleteOptions::default(),
+            options @ Value::Object(_) => {
+                serde_json::from_value(options).map_err(|error| refuse(error.to_string()))?
+            }
+            other => return Err(refuse(format!("{other} is not an object"))),
+        }
+    };
+    let stages = options.dry_run.iter().flatten().map(String::as_str);
+    call.is_dry = is_dry("DeleteOptions", stages)?;
+    Ok(options)
 }

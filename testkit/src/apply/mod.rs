@@ -115,7 +115,7 @@ pub(crate) fn apply(
             match author.part {
                 Part::Status => fields.retain(|field, _| field == "status"),
                 Part::Main if resource.has_status() => drop(fields.remove("status")),
-                Part::Main | Part::Everything => {}
+                Part::Main | Part::Scale | Part::Everything => {}
             }
         }
         value

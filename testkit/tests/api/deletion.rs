@@ -23,6 +23,9 @@ async fn object_that_is_being_deleted_gets_no_new_finalizers() {
     server.apply(map("a", &["example.com/one", "example.com/two"])).unwrap();
     let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
     maps.delete("a", &DeleteParams::default()).await.unwrap();
+    let (code, status) = call(&server, Method::POST, MAPS, &map("a", &[])).await;
+    let message = "object is being deleted: configmaps \"a\" already exists";
+    assert_eq!((code.as_u16(), &status["message"]), (409, &json!(message)));
     let patch =
         |finalizers: &[&str]| Patch::Merge(json!({ "metadata": { "finalizers": finalizers } }));
     let new = patch(&["example.com/one", "example.com/three"]);
@@ -206,4 +209,59 @@ async fn delete_with_a_failed_precondition_names_both_values() {
     watch.silent();
     let both = json!({ "preconditions": { "uid": uid, "resourceVersion": "2" } });
     assert_eq!(call(&server, Method::DELETE, &path, &both).await.0, 200);
+}
+
+#[tokio::test]
+async fn options_in_the_body_replace_those_of_the_query() {
+    let server = server();
+    server.apply(map("a", &[])).unwrap();
+    let path = format!("{MAPS}/a?propagationPolicy=Foreground&dryRun=x&gracePeriodSeconds=x");
+    let options = json!({ "gracePeriodSeconds": 0 });
+    assert_eq!(call(&server, Method::DELETE, &path, &options).await.0, 200);
+    assert!(server.get(&Resource::config_maps(), "default", "a").is_none());
+
+    server.apply(map("a", &[])).unwrap();
+    for (query, body) in [("?gracePeriodSeconds=x", Value::Null), ("", json!([]))] {
+        let path = format!("{MAPS}/a{query}");
+        assert_eq!(call(&server, Method::DELETE, &path, &body).await.0, 400, "{query} {body}");
+    }
+}
+
+#[tokio::test]
+async fn preconditions_hold_for_each_object_of_a_deleted_collection() {
+    let server = server();
+    server.apply(map("a", &[])).unwrap();
+    server.apply(map("b", &[])).unwrap();
+    let map = server.get(&Resource::config_maps(), "default", "a").unwrap();
+    let options = json!({ "preconditions": { "uid": map["metadata"]["uid"] } });
+    assert_eq!(call(&server, Method::DELETE, MAPS, &options).await.0, 409);
+    assert!(server.get(&Resource::config_maps(), "default", "a").is_none());
+    assert!(server.get(&Resource::config_maps(), "default", "b").is_some());
+}
+
+#[tokio::test]
+async fn collection_is_deleted_in_pages() {
+    let server = server();
+    for name in ["a", "b", "c"] {
+        server.apply(map(name, &[])).unwrap();
+    }
+    let (code, page) =
+        call(&server, Method::DELETE, &format!("{MAPS}?limit=2"), &Value::Null).await;
+    assert_eq!((code.as_u16(), page["items"].as_array().map(Vec::len)), (200, Some(2)));
+    assert_eq!(page["metadata"]["resourceVersion"], "4");
+    assert!(server.get(&Resource::config_maps(), "default", "b").is_none());
+    assert!(server.get(&Resource::config_maps(), "default", "c").is_some());
+    let rest = page["metadata"]["continue"].as_str().unwrap();
+    let rest = rest.replace('&', "%26").replace('=', "%3D");
+    let (code, page) =
+        call(&server, Method::DELETE, &format!("{MAPS}?continue={rest}"), &Value::Null).await;
+    assert_eq!((code.as_u16(), page["items"].as_array().map(Vec::len)), (200, Some(1)));
+    assert!(server.get(&Resource::config_maps(), "default", "c").is_none());
+}
+
+#[tokio::test]
+async fn namespaces_are_deleted_one_by_one() {
+    let server = ApiServer::builder().resource(Resource::namespaces()).build();
+    let path = "/api/v1/namespaces";
+    assert_eq!(call(&server, Method::DELETE, path, &Value::Null).await.0, 405);
 }

@@ -1,10 +1,12 @@
 //! Tests of the server with real clients: kube's `Api`, kube-runtime's watcher, and raw HTTP.
 
 mod apply;
+mod bodies;
 mod collector;
 mod common;
 mod deletion;
 mod discovery;
+mod dry_runs;
 mod faults;
 mod generated;
 mod history;
@@ -12,6 +14,7 @@ mod list;
 mod malformed;
 mod pages;
 mod requests;
+mod scales;
 mod selectors;
 mod serve;
 mod shards;

@@ -199,12 +199,12 @@ async fn json_patch_with_too_much_work_is_refused() {
 }
 
 #[tokio::test]
-async fn configuration_in_yaml_is_a_bad_request() {
+async fn configuration_that_is_no_yaml_is_a_bad_request() {
     let server = server_with(1);
     let request = http::Request::patch("/api/v1/namespaces/default/pods/a?fieldManager=a")
         .header("content-type", "application/apply-patch+yaml");
-    let opened = send(&server, request.body(b"kind: Pod\n".to_vec()).unwrap()).await.unwrap();
+    let opened = send(&server, request.body(b"kind: Pod: v1\n".to_vec()).unwrap()).await.unwrap();
     assert_eq!(opened.code, StatusCode::BAD_REQUEST);
     let status = opened.json().await;
-    assert!(status["message"].as_str().unwrap().contains("does not read YAML"), "{status}");
+    assert!(status["message"].as_str().unwrap().contains("neither JSON nor YAML"), "{status}");
 }

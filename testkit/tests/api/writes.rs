@@ -273,9 +273,9 @@ async fn strategic_merge_patch_merges_lists_by_keys() {
     let patch = json!({ "spec": {
         "$setElementOrder/containers": [{ "name": "proxy" }, { "name": "web" }],
         "containers": [
-            { "name": "web", "image": "2" },
-            { "name": "log", "$patch": "delete" },
             container("proxy", "1"),
+            { "name": "log", "$patch": "delete" },
+            { "name": "web", "image": "2" },
         ],
         "tolerations": [{ "key": "new" }],
         "nodeSelector": { "zone": null },
@@ -331,6 +331,121 @@ async fn strategic_merge_patch_needs_the_keys_of_list_elements() {
     patch(json!([{ "$patch": "replace" }, { "name": "web" }])).await.unwrap();
     let stored = server.get(&Resource::pods(), "default", "a").unwrap();
     assert_eq!(stored["spec"], json!({ "containers": [{ "name": "web" }] }));
+}
+
+#[tokio::test]
+async fn strategic_merge_patch_refuses_unknown_instructions_and_mixed_lists() {
+    let server = server();
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    let mut web = app("a", "web");
+    web["metadata"]["finalizers"] = json!(["example.com/a"]);
+    web["spec"] = json!({ "containers": [{ "name": "web" }, { "name": "log" }] });
+    server.apply(&web).unwrap();
+    let containers = |list: Value| json!({ "spec": { "containers": list } });
+    let ordered = |order: Value, list: Value| json!({ "spec": { "$setElementOrder/containers": order, "containers": list } });
+    let (web_only, log_only) = (json!([{ "name": "web" }]), json!([{ "name": "log" }]));
+    for (patch, code, message) in [
+        (json!({ "$patch": "foo" }), 500, "unknown patch type: foo in map: map[$patch:foo]"),
+        (
+            json!({ "metadata": { "labels": { "$patch": null, "c": "d" } } }),
+            500,
+            "unknown patch type: %!s(<nil>) in map: map[$patch:<nil> c:d]",
+        ),
+        (
+            containers(json!([{ "image": "1" }, { "$patch": 1 }])),
+            500,
+            "unknown patch type: %!s(int64=1) in map: map[$patch:1]",
+        ),
+        (
+            containers(json!([{ "$patch": "merge" }])),
+            500,
+            "merging lists cannot yet be specified in the patch",
+        ),
+        (
+            json!({ "metadata": { "finalizers": [1] } }),
+            500,
+            "list element types are not identical: [[example.com/a] [1]]",
+        ),
+        (
+            json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": [null] } }),
+            500,
+            "list element types are not identical: [[example.com/a] [<nil>]]",
+        ),
+        (ordered(json!("a"), Value::Null), 500, "expected a []interface {}, but received a string"),
+        (
+            ordered(log_only, web_only),
+            500,
+            "The order in patch list:\n[map[name:web]]\n doesn't match $setElementOrder list:\n[map[name:log]]\n",
+        ),
+        (json!({ "metadata": { "$retainKeys": "a" } }), 400, "invalid patch format of retainKeys"),
+        (
+            json!({ "metadata": { "$retainKeys": ["name"], "labels": { "a": "b" } } }),
+            400,
+            "invalid patch format of retainKeys",
+        ),
+    ] {
+        let sent = pods.patch("a", &PatchParams::default(), &Patch::Strategic(&patch)).await;
+        let Err(kube::Error::Api(status)) = sent else { panic!("not refused: {patch}") };
+        assert_eq!((status.code, status.message.as_str()), (code, message), "{patch}");
+    }
+    assert_eq!(server.version(), 2);
+}
+
+#[tokio::test]
+async fn strategic_merge_patch_keeps_no_instructions_in_new_values() {
+    let server = server();
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    let mut web = pod("a");
+    web["spec"] = json!({ "containers": [{ "name": "web" }], "nodeSelector": { "a": "b" } });
+    server.apply(&web).unwrap();
+    let patch = json!({
+        "metadata": { "labels": { "$patch": "foo", "a": "b" }, "annotations": { "a": null, "b": "c" } },
+        "spec": {
+            "containers": [{ "name": null, "image": "1" }],
+            "volumes": [{ "$patch": "foo" }, { "emptyDir": { "medium": null } }],
+            "nodeSelector": { "$patch": "delete" },
+        },
+    });
+    pods.patch("a", &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap();
+    let patched = server.get(&Resource::pods(), "default", "a").unwrap();
+    let containers = json!([{ "image": "1" }, { "name": "web" }]);
+    let volumes = json!([{ "emptyDir": {} }]);
+    assert_eq!(patched["spec"], json!({ "containers": containers, "volumes": volumes }));
+    assert_eq!(patched["metadata"]["labels"], Value::Null);
+    assert_eq!(patched["metadata"]["annotations"], json!({ "b": "c" }));
+}
+
+#[tokio::test]
+async fn metadata_that_the_server_sets_cannot_be_changed() {
+    let server = server_with(1);
+    let one = format!("{ONE}/a");
+    let patch = async |field: &str, value: Value| {
+        let request = http::Request::patch(&one)
+            .header("content-type", "application/merge-patch+json")
+            .body(json!({ "metadata": { field: value } }).to_string().into_bytes());
+        crate::common::send(&server, request.unwrap()).await.unwrap().code.as_u16()
+    };
+    assert_eq!(patch("uid", "other".into()).await, 422);
+    assert_eq!(patch("deletionTimestamp", "2020-01-01T00:00:00Z".into()).await, 422);
+    assert_eq!(patch("deletionGracePeriodSeconds", 5.into()).await, 422);
+    assert_eq!(patch("deletionTimestamp", Value::Null).await, 200);
+    assert_eq!(patch("creationTimestamp", "2020-01-01T00:00:00Z".into()).await, 200);
+    assert_eq!(patch("resourceVersion", "abc".into()).await, 500);
+    assert_eq!(patch("resourceVersion", "0".into()).await, 200);
+    assert_eq!(server.version(), 2);
+    let mut other = pod("a");
+    other["metadata"]["uid"] = "other".into();
+    assert_eq!(call(&server, Method::PUT, &one, &other).await.0, StatusCode::CONFLICT);
+}
+
+#[tokio::test]
+async fn generation_of_a_kind_without_one_is_kept() {
+    let server = server();
+    let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
+    maps.create(&PostParams::default(), &map("a", "1")).await.unwrap();
+    let patch = Patch::Merge(json!({ "metadata": { "generation": 9 } }));
+    let patched = maps.patch("a", &PatchParams::default(), &patch).await.unwrap();
+    assert_eq!(patched.metadata.generation, None);
 }
 
 #[tokio::test]
@@ -534,19 +649,6 @@ async fn collection_is_deleted_by_selector() {
         .collect::<Vec<_>>();
     assert_eq!(names, ["a", "c"]);
     assert_eq!(listed(&list(&server, PODS).await), ["b"]);
-}
-
-#[tokio::test]
-async fn dry_runs_are_refused_without_an_effect() {
-    let server = server_with(1);
-    let pods: Api<Pod> = Api::default_namespaced(server.client());
-    let pod: Pod = serde_json::from_value(pod("b")).unwrap();
-    let post = PostParams { dry_run: true, ..PostParams::default() };
-    assert_eq!(code(pods.create(&post, &pod).await), 400);
-    let patch = PatchParams { dry_run: true, ..PatchParams::default() };
-    assert_eq!(code(pods.patch("a", &patch, &Patch::Merge(json!({ "status": {} }))).await), 400);
-    assert_eq!(code(pods.delete("a", &DeleteParams::default().dry_run()).await), 400);
-    assert_eq!(server.version(), 2);
 }
 
 #[tokio::test]

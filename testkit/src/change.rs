@@ -11,7 +11,7 @@ use crate::object::{Draft, Key, Object, text};
 use crate::server::Shared;
 use crate::status::{self, Refused};
 use crate::store::{Current, Store};
-use crate::{Resource, apply, collect, definitions, delete};
+use crate::{Resource, apply, collect, definitions, delete, validate};
 
 /// The metadata fields that only the server writes. An update keeps their values.
 const KEPT: [&str; 4] =
@@ -130,6 +130,9 @@ pub(crate) fn create(
     if resource.is_definition() {
         definitions::check(&resource, &draft)?;
     }
+    if author.is_client() {
+        validate::check_new(&resource, &key.name, &draft)?;
+    }
     draft.stamp(store.version + 1, &now());
     if author.is_client() {
         draft.drop_empty();
@@ -212,6 +215,7 @@ pub(crate) fn settle(
         keep(&before.draft, &mut draft, field);
     }
     if author.is_client() {
+        validate::check(&resource, &before.key.name, &before.draft.metadata, &draft)?;
         delete::check_finalizers(&resource, &before, &draft)?;
     }
     if resource.has(Trait::Generation) {

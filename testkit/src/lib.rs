@@ -85,10 +85,11 @@
 //! tables with other columns than name and age, served schemas (`kubectl apply` needs
 //! `--validate=false`), scheduler, kubelet, or subresource other than `status`, `scale` and a
 //! namespace's `finalize`. A custom resource has no `scale`: a request for it is refused with 404.
-//! The server validates kind, name, new finalizers of an object that is being deleted, changes of
-//! metadata that only it sets, the number of replicas in a scale, the keys of lists in applied
-//! configurations and in strategic merge patches, and the length of such keys in definitions, and
-//! nothing else. It ignores `fieldValidation`. Each resource has one API version. All requests are authorised. They
+//! The server validates the metadata of an object (names, labels, annotations, finalizers, owner
+//! references, and the fields that only it sets), its kind, the number of replicas in a scale, the
+//! keys of lists in applied configurations and in strategic merge patches, and the length of such
+//! keys in definitions, and nothing else. A refusal names one fault of the metadata. The server
+//! ignores `fieldValidation`. Each resource has one API version. All requests are authorised. They
 //! are recorded until [`forget_requests`](ApiServer::forget_requests) is called, unless
 //! [`recorded_requests`](Builder::recorded_requests) limits their number. A body of more than 3 MiB
 //! is refused with 413, which is the real server's default; etcd refuses an object of more than
@@ -155,6 +156,7 @@ pub mod status;
 mod steps;
 mod store;
 mod table;
+mod validate;
 mod walk;
 mod watch;
 mod write;

@@ -95,7 +95,8 @@ impl Kubectl {
         Ok(ended.map_err(|_| format!("kubectl did not end within {LIMIT:?}"))??)
     }
 
-    /// Runs a command. Returns what it prints, or an error if that is not what it must print.
+    /// Runs a command. Returns its output, or an error if the output does not contain the expected
+    /// part.
     async fn run(&self, command: &Invocation) -> Result<String, BoxError> {
         let output = self.output(&command.arguments, &command.input).await?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -197,6 +198,13 @@ fn first() -> Vec<Invocation> {
         Invocation::with(on_server, &map("b", &data("1")), "configmap/b serverside-applied"),
         Invocation::with(as_other, &map("b", &data("2")), "conflict with \"kubectl\": .data.k")
             .refused(),
+        Invocation::with(
+            "apply --dry-run=server --validate=false -f -",
+            &map("a", &data("3")),
+            "configmap/a configured (server dry run)",
+        ),
+        // Its exit code is 1 because there is a difference.
+        Invocation::with("diff -f -", &map("a", &data("3")), "").refused(),
         Invocation::new("get configmaps", "NAME"),
         Invocation::new("get configmaps -o json", "\"kind\": \"ConfigMap\""),
         Invocation::new("get configmap a -o jsonpath={.data.k}", "2"),
@@ -211,6 +219,22 @@ fn first() -> Vec<Invocation> {
         Invocation::with("create --validate=false -f -", &deployment, "deployment.apps/d created"),
         Invocation::new(strategic, "deployment.apps/d patched"),
         Invocation::new("set image deployment/d web=2", "deployment.apps/d image updated"),
+        Invocation::new("scale deployment d --replicas=2", "deployment.apps/d scaled"),
+        Invocation::new("get deployment d -o jsonpath={.spec.replicas}", "2"),
+        Invocation::new(
+            "scale deployment d --current-replicas=2 --replicas=3",
+            "deployment.apps/d scaled",
+        ),
+        Invocation::new(
+            "scale deployment d --current-replicas=2 --replicas=4",
+            "Expected replicas to be 2, was 3",
+        )
+        .refused(),
+        Invocation::new(
+            "scale deployment d --replicas=5 --dry-run=server",
+            "deployment.apps/d scaled (server dry run)",
+        ),
+        Invocation::new("get deployment d -o jsonpath={.spec.replicas}", "3"),
         Invocation::new("rollout restart deployment d", "deployment.apps/d restarted"),
         Invocation::new("get deployment d", "NAME"),
         Invocation::with("create --validate=false -f -", &pod, "pod/p created"),

@@ -6,6 +6,7 @@
 mod answer;
 mod commands;
 mod merges;
+mod options;
 mod record;
 mod recorded;
 mod step;
@@ -106,7 +107,8 @@ pub async fn compare(real: Client, kit: Client) -> Result<Compared, BoxError> {
         sleep(POLL).await;
     }
     let mut compared = Compared::default();
-    let written = recorded::parts().into_iter().chain(merges::parts()).flatten();
+    let written = recorded::parts().into_iter().chain(merges::parts()).chain(options::parts());
+    let written = written.flatten();
     for step in written.chain(traffic::steps()?) {
         let (expected, actual) = tokio::try_join!(real.send(&step), kit.send(&step))?;
         compared.requests += 1;

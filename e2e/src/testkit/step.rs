@@ -85,6 +85,11 @@ impl Step {
         Self::new(method, path, body.to_owned())
     }
 
+    /// Sends the body with this content type.
+    pub fn typed(self, content_type: &'static str) -> Self {
+        Self { content_type: content_type.into(), ..self }
+    }
+
     pub fn contained(self) -> Self {
         Self { comparison: Comparison::Contained, ..self }
     }

@@ -63,6 +63,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         };
         let (purpose, write) = match (self.phase, &self.own.record) {
             (Phase::Joining, None) if !self.view.has_group => {
+                mutant!(self, AwaitsGroup => return None);
                 let write = Write::Create { holder: None, is_ready: false };
                 return Some(self.send_own(now, LeaseName::Group, Purpose::Create, write));
             }

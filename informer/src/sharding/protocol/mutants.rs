@@ -31,6 +31,8 @@ pub(crate) enum Mutant {
     CreatorNeverEnds,
     ListKeepsGone,
     JoinsForever,
+    AwaitsGroup,
+    StaggersBehindExpired,
     OldAnswersCount,
     KeepsIdentity,
     FencesItselfBeforeIdle,
@@ -48,7 +50,7 @@ pub(crate) enum Mutant {
 
 impl Mutant {
     /// All mutants, each with its defect.
-    pub(super) const ALL: [(Self, &str); 33] = [
+    pub(super) const ALL: [(Self, &str); 35] = [
         (Self::DeadlineFromAnswer, "the deadline counts from the answer of a renewal"),
         (Self::WorksForLeaseDuration, "a member works for the lease duration"),
         (Self::MemberIgnoresWallClock, "a member's deadline is by the monotonic clock alone"),
@@ -69,6 +71,8 @@ impl Mutant {
         (Self::CreatorNeverEnds, "a stopped member that has created a shard's Lease never ends"),
         (Self::ListKeepsGone, "a Lease that a list lacks stays in the view"),
         (Self::JoinsForever, "a member renews a Lease for ever that its view never contains"),
+        (Self::AwaitsGroup, "a member waits for the group's Lease, and does not create it"),
+        (Self::StaggersBehindExpired, "a member lets one that has expired fence another first"),
         (Self::OldAnswersCount, "an answer to an earlier attempt counts"),
         (Self::KeepsIdentity, "a member joins again at once with its old identity"),
         (Self::FencesItselfBeforeIdle, "a lost member fences itself before its work has ended"),

@@ -110,6 +110,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         let mine = score(&self.identity);
         let is_before = |other: &&Peer<T>| {
             let is_live = other.seen.expires_at(duration) > now.monotonic;
+            mutant!(self, StaggersBehindExpired => let is_live = true);
             let is_able = other.settles_at.is_some() && is_live;
             is_able && other.name != peer.name && score(&other.name) > mine
         };

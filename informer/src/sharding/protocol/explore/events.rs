@@ -86,6 +86,7 @@ impl Search<'_> {
         };
         let shards = vec![self.bounds.has_leases.then_some(record); self.bounds.shards as usize];
         let mut world = World {
+            group: self.bounds.has_group.then_some(record),
             members: Vec::new(),
             objects: vec![Object::default(); self.bounds.writes.map_or(0, |_| shards.len())],
             shards,
@@ -121,7 +122,7 @@ impl Search<'_> {
         let count = ShardCount::new(self.bounds.shards).expect("a power of two");
         let mut member = Protocol::new(self.timing(index), identity, count);
         member.mutant = self.mutant;
-        member.view.has_group = true;
+        member.view.has_group = world.group.is_some();
         for (id, record) in &world.members {
             member.observed(NOW, &LeaseName::Member(*id), record.version, Some(record));
         }
@@ -354,14 +355,13 @@ impl Search<'_> {
         name: LeaseName<Id>,
         write: &Write<Id>,
     ) -> bool {
+        let may_fail =
+            |fault| world.faults < self.bounds.most_faults && self.bounds.faults.contains(&fault);
         let is_deletable = match name {
-            LeaseName::Shard(_) => {
-                world.faults < self.bounds.most_faults
-                    && self.bounds.faults.contains(&Fault::DeleteShard)
-            }
+            LeaseName::Shard(_) => may_fail(Fault::DeleteShard),
             // Members delete their own Leases, and those that are fenced.
             LeaseName::Member(_) => true,
-            LeaseName::Group => false,
+            LeaseName::Group => may_fail(Fault::DeleteGroup),
         };
         // Claims beyond the bounds are never sent.
         if let (LeaseName::Shard(_), Write::Replace { holder, transitions, .. }) = (name, write) {
@@ -496,15 +496,19 @@ impl Search<'_> {
             Fault::Suspend => live.for_each(|index| {
                 after(Event::Fault(fault, index), &|world| self.tick(world, Some(index)));
             }),
-            Fault::DeleteShard | Fault::DeleteMember | Fault::Touch => {
+            Fault::DeleteShard | Fault::DeleteMember | Fault::DeleteGroup | Fault::Touch => {
+                let group = world.group.map(|_| LeaseName::Group);
                 let members = world.members.iter().map(|(id, _)| LeaseName::Member(*id));
                 let shards = (0..).map(LeaseName::Shard).zip(&world.shards);
                 let shards = shards.filter(|(_, lease)| lease.is_some()).map(|(name, _)| name);
-                for name in members.chain(shards) {
+                for name in members.chain(shards).chain(group) {
                     let lease = match (fault, name) {
-                        (Fault::Touch, name) => world.lease(name).copied(),
                         (Fault::DeleteShard, LeaseName::Shard(_))
-                        | (Fault::DeleteMember, LeaseName::Member(_)) => None,
+                        | (Fault::DeleteMember, LeaseName::Member(_))
+                        | (Fault::DeleteGroup, LeaseName::Group) => None,
+                        (Fault::Touch, LeaseName::Shard(_) | LeaseName::Member(_)) => {
+                            world.lease(name).copied()
+                        }
                         _ => continue,
                     };
                     after(Event::Fault(fault, 0), &|world| {

@@ -12,6 +12,11 @@
 //! wall clock, time that a suspended machine does not count, Leases with other settings, and
 //! changes by hand are *faults*, of which a history has a limited number.
 //!
+//! The Lease of the group has an effect on members that join alone: they create it if their view
+//! lacks it. A stagger of fences adds no history, because any fence may be late. So one small scope
+//! of each checks that the calm comes to rest: with a group whose Lease is missing, created or
+//! deleted by hand, and with a stagger that is longer than the calm.
+//!
 //! A world with *data* also has one object in each shard, its writes, the members' stores, work
 //! queues and reconciles, and requests of reconciles in flight. Without data, a member that owns a
 //! shard always works on it.
@@ -70,8 +75,12 @@ struct Bounds<'a> {
     most_unseen: usize,
     /// The largest number of writes of the object of a shard; without data, `None`.
     writes: Option<u8>,
+    /// Whether a history begins with the Lease of the group.
+    has_group: bool,
     /// Whether a history begins with a Lease for each shard.
     has_leases: bool,
+    /// The stagger of fences: zero, or longer than a calm.
+    fence_stagger: Duration,
     /// The drain timeout in ticks.
     drain: u64,
 }
@@ -107,7 +116,9 @@ enum Fault {
     DeleteShard,
     /// The Lease of a member is deleted by hand.
     DeleteMember,
-    /// A Lease is written by hand, unchanged.
+    /// The Lease of the group is deleted by hand.
+    DeleteGroup,
+    /// The Lease of a shard or member is written by hand, unchanged.
     Touch,
     /// A member sees a Lease with other settings.
     Mismatch,
@@ -164,7 +175,7 @@ impl<'a> Search<'a> {
             retry_period: Duration::from_millis(TICK),
             drain_timeout: self.drain_timeout(),
             settle: Duration::from_millis(TICK),
-            fence_stagger: Duration::ZERO,
+            fence_stagger: self.bounds.fence_stagger,
         }
     }
 }
@@ -193,6 +204,9 @@ const EQUAL: &[Config] = &[process(3, 100), heir(3, 100)];
 /// Two processes that never lose their Leases.
 const STEADY: &[Config] = &[Config { is_steady: true, ..process(3, 100) }, heir(3, 100)];
 
+/// Two processes without delays at the server, of which the second one never loses its Lease.
+const PROMPT: &[Config] = &[Config { is_prompt: true, ..process(3, 100) }, heir(3, 100)];
+
 /// Two processes, neither of which is steady.
 const MORTAL: &[Config] = &[process(3, 100), process(3, 150)];
 
@@ -215,8 +229,26 @@ const TWO: Bounds<'_> = Bounds {
     most_events: 4,
     most_unseen: 1,
     writes: None,
+    has_group: true,
     has_leases: true,
+    fence_stagger: Duration::ZERO,
     drain: 0,
+};
+
+/// The bounds of a process that joins while the Lease of the group is missing. Members make claims
+/// in the calm alone.
+const NO_GROUP: Bounds<'_> = Bounds { has_group: false, most_claims: 0, most_events: 2, ..TWO };
+
+/// The bounds of an heir that fences two members of another process.
+const STAGGERED: Bounds<'_> = Bounds {
+    processes: PROMPT,
+    faults: &[Fault::Crash],
+    most_faults: 2,
+    most_claims: 1,
+    most_identities: 2,
+    most_events: 1,
+    fence_stagger: Duration::from_secs(100),
+    ..TWO
 };
 
 /// The bounds of two processes and one shard with data.
@@ -290,6 +322,17 @@ fn every_world_of_a_small_scope_calms_down() {
     assert_safe_and_calm("two processes", bounds, 1);
     let alone = Bounds { processes: &[process(3, 100)], most_identities: 2, ..bounds };
     assert_safe_and_calm("one process that joins again", alone, 1);
+}
+
+#[test]
+fn every_member_joins_although_the_lease_of_the_group_is_missing() {
+    let bounds = Bounds { faults: &[Fault::DeleteGroup], ..NO_GROUP };
+    assert_safe_and_calm("a process that creates the group", bounds, 4);
+}
+
+#[test]
+fn every_dead_member_is_fenced_although_fences_are_staggered() {
+    assert_safe_and_calm("an heir of two members", STAGGERED, 16);
 }
 
 // The tests that a debug build ignores, and those that are always ignored, run in
@@ -425,6 +468,8 @@ fn every_mutant_has_a_history_with_a_violation() {
             Mutant::AbsentMemberIsDead | Mutant::JoinsForever => {
                 Bounds { faults: &[DeleteMember], ..TWO }
             }
+            Mutant::AwaitsGroup => NO_GROUP,
+            Mutant::StaggersBehindExpired => STAGGERED,
             Mutant::KeepsIdentity => Bounds { faults: &[DeleteMember], most_identities: 2, ..TWO },
             Mutant::FencesItselfBeforeIdle => Bounds { faults: &[Mismatch], ..TWO },
             Mutant::ReleasesBeforeIdle | Mutant::ReleasesDroppedWork => Bounds { drain: 1, ..TWO },
@@ -455,7 +500,11 @@ fn every_mutant_has_a_history_with_a_violation() {
         // These are found by the calm after a history.
         let is_of_liveness = matches!(
             mutant,
-            Mutant::CreatorNeverEnds | Mutant::ListKeepsGone | Mutant::JoinsForever
+            Mutant::CreatorNeverEnds
+                | Mutant::ListKeepsGone
+                | Mutant::JoinsForever
+                | Mutant::AwaitsGroup
+                | Mutant::StaggersBehindExpired
         );
         if search(defect, bounds, Some(mutant), is_of_liveness.then_some(1)).0.is_none() {
             alive.push(mutant);

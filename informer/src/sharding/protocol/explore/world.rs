@@ -28,6 +28,8 @@ impl AsRef<str> for Id {
 
 #[derive(Clone)]
 pub(super) struct World {
+    /// The Lease of the group on the server.
+    pub(super) group: Option<Record<Id>>,
     /// The Leases of members on the server.
     pub(super) members: Vec<(Id, Record<Id>)>,
     /// The Leases of shards on the server.
@@ -132,7 +134,7 @@ impl World {
 
     pub(super) fn lease(&self, name: LeaseName<Id>) -> Option<&Record<Id>> {
         match name {
-            LeaseName::Group => None,
+            LeaseName::Group => self.group.as_ref(),
             LeaseName::Member(id) => {
                 self.members.iter().find(|(name, _)| *name == id).map(|(_, record)| record)
             }
@@ -142,9 +144,11 @@ impl World {
 
     /// Returns all Leases on the server.
     pub(super) fn leases(&self) -> Vec<(LeaseName<Id>, Record<Id>)> {
+        let group = self.group.iter().map(|record| (LeaseName::Group, *record));
         let members = self.members.iter().map(|(id, record)| (LeaseName::Member(*id), *record));
         let shards = (0..).map(LeaseName::Shard).zip(&self.shards);
-        members.chain(shards.filter_map(|(name, record)| Some((name, (*record)?)))).collect()
+        let shards = shards.filter_map(|(name, record)| Some((name, (*record)?)));
+        group.chain(members).chain(shards).collect()
     }
 
     /// Writes or deletes a Lease. Every watch gets an event. Returns the new state.
@@ -162,7 +166,7 @@ impl World {
         version += 1;
         let record = record.map(|record| Record { version, ..record });
         match name {
-            LeaseName::Group => {}
+            LeaseName::Group => self.group = record,
             LeaseName::Member(id) => {
                 self.members.retain(|(name, _)| *name != id);
                 self.members.extend(record.map(|record| (id, record)));
@@ -189,6 +193,9 @@ impl World {
 
     /// Calls `change` with every state of a Lease that is known anywhere, and the Lease's name.
     pub(super) fn each_record(&mut self, change: &mut impl FnMut(LeaseName<Id>, &mut Record<Id>)) {
+        if let Some(record) = &mut self.group {
+            change(LeaseName::Group, record);
+        }
         for (id, record) in &mut self.members {
             change(LeaseName::Member(*id), record);
         }
@@ -293,10 +300,11 @@ impl World {
         let processes = std::mem::take(&mut self.processes).into_iter();
         let (hashes, processes): (Vec<_>, _) =
             processes.map(|process| parts.share(process)).unzip();
-        let Self { members, shards, objects, processes: _, messages, faults, is_stale } = &self;
+        let Self { group, members, shards, objects, processes: _, messages, faults, is_stale } =
+            &self;
         let messages = messages.iter().map(fingerprint).fold(0, u128::wrapping_add);
         let fingerprint =
-            fingerprint(&(members, shards, objects, hashes, messages, faults, is_stale));
+            fingerprint(&(group, members, shards, objects, hashes, messages, faults, is_stale));
         Packed { fingerprint, rest: self, processes }
     }
 }

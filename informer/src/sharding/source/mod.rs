@@ -65,7 +65,7 @@ struct Wanted {
 
 impl Selection {
     pub(crate) fn new(by: ShardBy, count: ShardCount) -> Self {
-        let (wanted, complete, counts) = Default::default();
+        let (wanted, complete, counts) = (Arc::default(), Arc::default(), Arc::default());
         Self { by, count, wanted, complete, counts }
     }
 

@@ -102,7 +102,6 @@ pub(super) fn object_of(shard: u8) -> ConfigMap {
     let count = ShardCount::new(16).unwrap();
     let of =
         |name: &str| ShardBy::Key.shard_of(ObjectId { namespace: "shop", name, uid: "" }, count);
-
     let name = (0..10_000)
         .map(|number| format!("cart-{number}"))
         .find(|name| of(name) == Some(shard))

@@ -67,11 +67,10 @@ where
     /// [`owns_stream`](Self::owns_stream), [`watches_stream`](Self::watches_stream) and the methods
     /// for shared streams). A controller cannot be [led](Self::while_leading) and sharded.
     ///
-    /// A group with [`ShardBy::Namespace`](crate::sharding::ShardBy::Namespace) cannot shard a
-    /// cluster-scoped kind: all objects would be in one shard. Once the controller has such an
-    /// object, in any replica, the stream yields [`RunnerError::NotNamespaced`] and ends. The kind
-    /// may get its first object, or its definition, after the start. With
-    /// [`ShardBy::Uid`](crate::sharding::ShardBy::Uid), an object without a uid ends the stream
+    /// A group with [`ShardBy::Namespace`] cannot shard a cluster-scoped kind: all objects would be
+    /// in one shard. Once the controller has such an object, in any replica, the stream yields
+    /// [`RunnerError::NotNamespaced`] and ends. The kind may get its first object, or its
+    /// definition, after the start. With [`ShardBy::Uid`], an object without a uid ends the stream
     /// with [`RunnerError::NoUid`].
     ///
     /// ```

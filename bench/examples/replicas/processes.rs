@@ -60,9 +60,10 @@ pub(crate) async fn measure_large(replicas: Replicas) -> Result<Vec<Row>, Failur
     let sum = |figure: fn(&Progress) -> usize| -> usize {
         shares.iter().map(|share| figure(&share.progress())).sum()
     };
-    let repeated = sum(|share| share.calls) - replicas.objects;
-    let repeated_in_term = sum(|share| share.repeated_in_term);
+    let (calls, repeated_in_term) = (sum(|share| share.calls), sum(|share| share.repeated_in_term));
     expect_all(&replicas, shares).await?;
+    // Not negative, because no object was missed.
+    let repeated = calls - replicas.objects;
     let largest = peaks.iter().copied().fold(0.0, f64::max);
     let mut rows = vec![
         Row::new(format!("{title}: objects that were missed"), "", 0.0).bar(0.0),

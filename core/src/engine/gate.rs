@@ -5,14 +5,16 @@
 //! example on the lease of a shard. All of its work must be in the tenure of that hold:
 //!
 //! ```text
-//! open     the hold is published, the former one ends, then work is admitted
-//! close    no more work is admitted, then the gate is noted and the owner is woken
-//! revoke   close, then the hold ends
-//! idle     a gate that is noted and has no work: the note is removed, the hold ends
-//! admit    the hold is read, then the work is counted, then it checks that the hold continues
+//! open     the owner removes the gate from `unreported`, publishes the hold and ends the former
+//!          one; then the gate admits work
+//! close    the gate admits no more work; then the owner adds it to `unreported` and wakes its task
+//!          that waits for `idle`
+//! revoke   close; then the owner ends the hold
+//! idle     the owner removes a gate without work from `unreported`, then ends the hold
+//! admit    a thread reads the hold, then counts the work, then checks that the hold continues
 //! ```
 //!
-//! A gate consists of stripes, each for some of the threads, so that threads that work behind one
+//! A gate consists of *stripes*, each for some of the threads, so that threads that work behind one
 //! gate do not wait for each other. The models are in `loom-tests/src/models/gate.rs`.
 
 use std::collections::BTreeSet;
@@ -33,7 +35,7 @@ pub trait Hold {
 }
 
 /// A set of gates with one owner, numbered from 0. All are closed at first. Any thread may start
-/// work. The other steps are the owner's, which takes one at a time; only a wait for
+/// work. Only the owner takes the other steps, one at a time, except that a wait for
 /// [`idle`](Self::idle) may be in progress while the owner closes gates.
 pub struct Gates<H: Hold> {
     all: Vec<Arc<Gate<H>>>,
@@ -49,8 +51,8 @@ struct Gate<H: Hold> {
     idle: Arc<Event>,
 }
 
-/// A part of a gate for some of the threads. All work writes to its stripe, so stripes share no
-/// cache line.
+/// A part of a gate for some of the threads. All work writes to its stripe, so no two stripes share
+/// a cache line.
 #[repr(align(128))]
 struct Stripe<H: Hold> {
     /// The work in progress, in all tenures.
@@ -232,8 +234,8 @@ impl<H: Hold> Gate<H> {
         self.stripes.iter().for_each(|stripe| stripe.admission.close());
     }
 
-    /// Returns whether the gate is closed and has no work in progress. Once true of a stripe, it
-    /// stays true until the gate is opened, so the stripes need no common moment.
+    /// Returns whether the gate is closed and has no work in progress. A stripe that is closed and
+    /// has no work stays so until the gate is opened, so the stripes need not be read at one time.
     fn is_idle(&self) -> bool {
         mutant!(OwnStripeIsEnough => {
             return self.stripes[stripe_of_thread()].admission.is_idle();

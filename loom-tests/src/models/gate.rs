@@ -239,7 +239,8 @@ fn admit_and_idle() -> String {
     seen
 }
 
-/// Checks the same for threads that enter by different stripes.
+/// Checks that a closed gate is idle only once the work of threads that enter by different stripes
+/// has ended, and that it then admits none.
 fn two_threads_admit_and_idle() -> String {
     let shard = Shard::open();
     let workers = [worker(&shard), worker(&shard)];

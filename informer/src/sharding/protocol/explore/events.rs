@@ -398,7 +398,7 @@ impl Search<'_> {
             object.at_claim = object.version;
         }
         let record = world.write(name, record);
-        // A member learns about other members from its view alone, so this answer need not be late.
+        // A member learns about other members only from its view, so this answer need not be late.
         let is_peer = matches!(name, LeaseName::Member(id) if id != identity);
         let member = world.processes[process].member.as_mut();
         let Some(member) = member.filter(|member| member.identity == identity) else { return };

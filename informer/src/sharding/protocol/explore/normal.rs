@@ -242,7 +242,7 @@ impl Search<'_> {
         for peer in &mut member.view.peers {
             normalise_attempts(&mut peer.attempts);
             peer.attempts.flight.iter_mut().for_each(|flight| flight.sent = NOW);
-            // Since when a member is ready has an effect on the assignment alone.
+            // Since when a member is ready has an effect only on the assignment.
             let is_ready = peer.seen.record.as_ref().is_some_and(|record| record.is_ready);
             peer.settles_at = (is_staggered && is_ready).then_some(NOW.monotonic);
             let is_fenced = peer.seen.record.as_ref().is_some_and(|record| record.holder.is_none());

@@ -114,7 +114,7 @@ impl GroupApi {
     /// # Errors
     /// [`GroupError::Foreign`] if it does not have the label of the group, so that the watch never
     /// shows it; [`GroupError::Lease`] if it could not be listed. For the Lease of a member, the
-    /// error of [`unlabelled`](Self::unlabelled): only that member writes a Lease of this name.
+    /// error of [`unlabelled`](Self::unlabelled): only that member creates a Lease of this name.
     async fn exists(&self, name: &LeaseName) -> Result<bool, GroupError> {
         let object = self.format.name_of(name);
         let params = ListParams::default().fields(&format!("metadata.name={object}"));
@@ -136,16 +136,15 @@ impl GroupApi {
     /// already, and no other would ever delete it.
     async fn unlabelled(&self, name: &LeaseName, lease: &Lease) -> GroupError {
         let object = self.format.name_of(name);
+        let mut source = None;
         if let LeaseName::Member(_) = name {
             let ObjectMeta { resource_version, uid, .. } = lease.metadata.clone();
             let deleted = self.delete(&object, resource_version, uid);
-            match self.leases.answer("delete", &object, deleted).await {
-                Err(error) if !error.is_conflict() => return GroupError::Lease(error),
-                _ => {}
-            }
+            let deleted = self.leases.answer("delete", &object, deleted).await;
+            source = deleted.err().filter(|error| !error.is_conflict());
         }
-        let lease = self.leases.title(&object);
-        GroupError::Unlabelled { lease, label: self.format.selector() }
+        let (lease, label) = (self.leases.title(&object), self.format.selector());
+        GroupError::Unlabelled { lease, label, source }
     }
 
     /// Deletes an object in this version.

@@ -371,16 +371,19 @@ impl<'g> Member<'g> {
         self.known.learn(name, lease.record.version, &lease.object);
     }
 
-    /// Reports an error, unless a request with the same verb has just failed in the same way.
+    /// Reports an error, unless a request with the same verb has just failed in the same way. Of
+    /// Leases without the label, reports one each minute, and other errors about a Lease once.
     fn report(&mut self, error: &GroupError) {
-        let is_new = match error {
+        let (kind, of) = error.subject();
+        let is_due = match error {
             GroupError::Lease(error) => self.failing.failed(error),
-            GroupError::Unlabelled { .. } => {
-                self.context.unlabelled.is_due(self.context.clock.now().monotonic)
+            GroupError::Foreign { .. } | GroupError::Unlabelled { .. } => {
+                let now = self.context.clock.now().monotonic;
+                self.context.once_per_minute.is_due(kind, now)
             }
-            error => self.reported.insert(error.subject()),
+            _ => self.reported.insert(format!("{kind} {of}")),
         };
-        if is_new {
+        if is_due {
             self.context.report(error);
         }
     }

@@ -52,7 +52,10 @@ pub enum GroupError {
         /// The version.
         version: String,
     },
-    /// A Lease that is to be created exists, and does not have the label of the group.
+    /// A Lease that is to be created exists, and does not have the label of the group: another
+    /// program has created it, or the server has removed the label, see
+    /// [`Unlabelled`](Self::Unlabelled). The creation is repeated each retry period. One such Lease
+    /// is reported each minute.
     #[error(
         "lease {lease} exists without the label {label}, so it is not one of the group, which needs \
          the name; delete it, or choose another name for the group"
@@ -65,16 +68,21 @@ pub enum GroupError {
     },
     /// The server has stored a Lease of the group without the label of the group, so the watches of
     /// the members do not show the Lease. A member whose own Lease is not shown holds no shard: it
-    /// deletes that Lease, and creates it again each retry period. Reported each minute.
+    /// deletes that Lease, and creates it again each retry period, so one such Lease is reported
+    /// each minute. Members do not delete the Leases of shards and of the group: once such a Lease
+    /// is stored without the label, [`Foreign`](Self::Foreign) is reported.
     #[error(
         "the server has stored lease {lease} without the label {label}, so no member of the group \
-         sees the lease; find the webhook or policy that removes the label, and exempt these leases"
+         sees the lease; find the webhook or policy that removes the label, and exempt these \
+         leases, then delete the leases of shards and of the group that have no label"
     )]
     Unlabelled {
         /// Namespace and name of the lease.
         lease: String,
         /// The label and its value.
         label: String,
+        /// The error of the deletion of the Lease, if that failed.
+        source: Option<LeaseError>,
     },
     /// The informers of the group's controllers in this process have not synced, or an informer of
     /// its shards cannot list, so this process does not join the group. Reported each minute.
@@ -147,21 +155,20 @@ pub enum GroupError {
 }
 
 impl GroupError {
-    /// Returns the kind of the error and the Lease, which a member reports once. The text of an
-    /// error can have a value that changes with each attempt.
-    pub(super) fn subject(&self) -> String {
-        let (kind, of) = match self {
+    /// Returns the kind of the error, and the Lease or the other thing that it is about. The text
+    /// of an error can have a value that changes with each attempt.
+    pub(super) fn subject(&self) -> (&'static str, &str) {
+        match self {
             Self::Lease(_) => ("request", ""),
-            Self::Version { lease, .. } => ("version", &**lease),
-            Self::Foreign { lease, .. } => ("foreign", &**lease),
-            Self::Unlabelled { lease, .. } => ("unlabelled", &**lease),
-            Self::NotSynced { group, .. } => ("not synced", &**group),
-            Self::NotFilled { participant, .. } => ("not filled", &**participant),
-            Self::NotDrained { group, .. } => ("not drained", &**group),
-            Self::NoShard { object, .. } => ("no shard", &**object),
-            Self::Unknown { lease } => ("unknown", &**lease),
-        };
-        format!("{kind} {of}")
+            Self::Version { lease, .. } => ("version", lease),
+            Self::Foreign { lease, .. } => ("foreign", lease),
+            Self::Unlabelled { lease, .. } => ("unlabelled", lease),
+            Self::NotSynced { group, .. } => ("not synced", group),
+            Self::NotFilled { participant, .. } => ("not filled", participant),
+            Self::NotDrained { group, .. } => ("not drained", group),
+            Self::NoShard { object, .. } => ("no shard", object),
+            Self::Unknown { lease } => ("unknown", lease),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A group, as the program sees it.
 
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,18 +32,19 @@ pub(super) type GroupOnError = dyn Fn(&GroupError) + Send + Sync;
 #[derive(Clone)]
 pub struct ShardGroup(Arc<GroupContext>);
 
-/// Decides when an error that may repeat at any rate is reported.
+/// Decides when errors that may repeat at any rate are reported: one of each kind in a minute.
 #[derive(Default)]
-pub(super) struct OncePerMinute(Mutex<Option<Duration>>);
+pub(super) struct OncePerMinute(Mutex<BTreeMap<&'static str, Duration>>);
 
 impl OncePerMinute {
-    /// Returns whether the error is to be reported at this time of the monotonic clock: not within
-    /// a minute after the last one.
-    pub(super) fn is_due(&self, now: Duration) -> bool {
-        let mut last = self.0.lock();
-        let is_due = last.is_none_or(|last| now.saturating_sub(last) >= REPORT_EVERY);
+    /// Returns whether an error of this kind is to be reported at this time of the monotonic clock:
+    /// not within a minute after the last one.
+    pub(super) fn is_due(&self, kind: &'static str, now: Duration) -> bool {
+        let mut reported = self.0.lock();
+        let last = reported.get(kind);
+        let is_due = last.is_none_or(|last| now.saturating_sub(*last) >= REPORT_EVERY);
         if is_due {
-            *last = Some(now);
+            reported.insert(kind, now);
         }
         is_due
     }
@@ -63,11 +65,9 @@ pub(super) struct GroupContext {
     owned: watch::Sender<ShardSet>,
     /// The deadline of the last member, at least while its work has not ended.
     working_until: Mutex<Option<Clocks>>,
-    /// Decides over reports of Leases without the label. The members that follow each other share
-    /// the minute.
-    pub(super) unlabelled: OncePerMinute,
-    /// Decides over reports of objects that have no shard.
-    without_shard: OncePerMinute,
+    /// Decides when Leases without the label and objects without a shard are reported. The members
+    /// that follow one another share the minute.
+    pub(super) once_per_minute: OncePerMinute,
     /// Locked while the group runs, so that there is one run at a time.
     running: tokio::sync::Mutex<()>,
     _process: Option<OnlyGroup>,
@@ -134,8 +134,7 @@ impl ShardGroup {
             on_error,
             owned: watch::Sender::default(),
             working_until: Mutex::default(),
-            unlabelled: OncePerMinute::default(),
-            without_shard: OncePerMinute::default(),
+            once_per_minute: OncePerMinute::default(),
             running: tokio::sync::Mutex::default(),
             _process: process,
         })))
@@ -194,14 +193,14 @@ impl ShardGroup {
     #[must_use]
     pub fn admit<K: Resource>(&self, object: &K) -> Option<Permit> {
         let metadata = object.meta();
-        let GroupContext { gate, clock, without_shard, .. } = &*self.0;
+        let GroupContext { gate, clock, once_per_minute, .. } = &*self.0;
         let id = ObjectId {
             namespace: metadata.namespace.as_deref().unwrap_or_default(),
             name: metadata.name.as_deref().unwrap_or_default(),
             uid: metadata.uid.as_deref().unwrap_or_default(),
         };
         let Some(shard) = gate.shard_of(id) else {
-            if without_shard.is_due(clock.now().monotonic) {
+            if once_per_minute.is_due("no shard", clock.now().monotonic) {
                 let object = [id.namespace, id.name].map(str::to_owned);
                 self.0.report(&GroupError::NoShard {
                     object: object.join("/").trim_start_matches('/').to_owned(),

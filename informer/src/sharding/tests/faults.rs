@@ -187,21 +187,46 @@ async fn versions_that_are_no_numbers_are_reported_once() {
     assert!(error.contains(r#"the resource version "v0" of lease shop/*"#), "{error}");
 }
 
+/// Puts a Lease without the label of the group into the server.
+fn apply_foreign(server: &ApiServer, name: &str) {
+    let mut foreign = lease(name, &json!({ "holderIdentity": "an elector" }));
+    foreign["metadata"]["labels"] = json!({});
+    server.apply(foreign).unwrap();
+}
+
 #[tokio::test(start_paused = true)]
-async fn lease_of_the_same_name_without_the_label_is_reported_until_it_is_deleted() {
+async fn lease_of_the_same_name_without_the_label_is_reported_each_minute_until_it_is_deleted() {
     let server = server();
-    let mut others = lease("counter", &json!({ "holderIdentity": "an elector" }));
-    others["metadata"]["labels"] = json!({});
-    server.apply(others).unwrap();
+    apply_foreign(&server, "counter");
     let replica = Replica::start(&server, "a");
-    sleep(60 * SECOND).await;
-    let [error] = &replica.reported()[..] else { panic!("{:?}", replica.reported()) };
-    assert!(
-        error.contains("lease shop/counter exists without the label deltafifo/group=counter"),
-        "{error}"
-    );
+    sleep(100 * SECOND).await;
+    let reported = replica.reported();
+    assert_eq!(reported.len(), 2, "{reported:?}");
+    for error in &reported {
+        let expected = "lease shop/counter exists without the label deltafifo/group=counter";
+        assert!(error.contains(expected), "{error}");
+    }
     assert!(replica.group.owned().borrow().is_empty());
     server.delete(&leases(), "shop", "counter").unwrap();
+    replica.owns(16).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_of_the_leases_of_shards_without_the_label_is_reported_each_minute() {
+    let server = server();
+    let names = ["counter-shard-003", "counter-shard-007"];
+    names.iter().for_each(|name| apply_foreign(&server, name));
+    let replica = Replica::start(&server, "a");
+    replica.owns(14).await;
+    sleep(130 * SECOND).await;
+    let reported = replica.reported();
+    assert_eq!(reported.len(), 3, "{reported:?}");
+    for error in &reported {
+        assert!(error.contains("lease shop/counter-shard-00"), "{error}");
+    }
+    for name in names {
+        server.delete(&leases(), "shop", name).unwrap();
+    }
     replica.owns(16).await;
 }
 
@@ -241,6 +266,21 @@ async fn label_that_the_server_removes_from_the_leases_of_members_is_reported_ea
     for error in &reported {
         assert!(error.contains("has stored lease shop/counter-member-a."), "{error}");
         assert!(error.contains("without the label deltafifo/group=counter"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn label_that_the_server_removes_is_named_although_no_lease_may_be_deleted() {
+    let server = server();
+    let (client, _strips) = stripping(&server);
+    server.fault(Fault::status(status::forbidden(&leases())).on(Verb::Delete).times(usize::MAX));
+    let replica = Replica::start_with(builder_of(client, "a"));
+    sleep(100 * SECOND).await;
+    let reported = replica.reported();
+    assert_eq!(reported.len(), 2, "{reported:?}");
+    for error in &reported {
+        assert!(error.contains("without the label deltafifo/group=counter"), "{error}");
+        assert!(error.contains("cannot delete leases.coordination.k8s.io shop/"), "{error}");
     }
 }
 

@@ -71,17 +71,20 @@ pub enum ReflectorError {
     /// as a scope. The namespace is added again after a backoff.
     #[error("the queue refused the namespace as a scope; it is not listed yet, and is added again")]
     Scope(#[source] ScopeError),
-    /// Stored objects have no uid, but the group of an informer [of its
-    /// shards](crate::SharedInformer::in_shards) shards by uid. They stay in the store when their
-    /// shards move.
+    /// Stored objects do not have the property by which the group of an informer [of its
+    /// shards](crate::SharedInformer::in_shards) shards, because a transform has dropped it. They
+    /// stay in the store when their shards move.
     #[cfg(feature = "leader-election")]
     #[error(
-        "{objects} stored objects have no uid, so their shards are not known, and they stay in the store \
-         although shards have moved; keep `metadata.uid` in the transform, or shard by another property"
+        "{objects} stored objects have no {property}, by which the group shards, so they stay in the \
+         store although shards have moved; keep `metadata.{property}` in the transform, or build the \
+         group with ShardBy::Key"
     )]
-    NoUid {
+    NoShard {
         /// The number of these objects.
         objects: usize,
+        /// The property: `namespace` or `uid`.
+        property: &'static str,
     },
     /// An accessor, a key function, `should_resync` or a custom store panicked. If it panicked
     /// during a list, the list is abandoned and requested again; an event or bookmark is skipped. A

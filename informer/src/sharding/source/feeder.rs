@@ -154,7 +154,8 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
             // Relaxed: the thread has ended.
             let objects = unknown.load(Ordering::Relaxed);
             if objects > 0 {
-                self.reflector.report(&ReflectorError::NoUid { objects });
+                let property = self.selection.by.as_str();
+                self.reflector.report(&ReflectorError::NoShard { objects, property });
             }
             match removed.and_then(|removed| Ok(removed?)) {
                 Ok(false) => break,

@@ -44,7 +44,7 @@ pub(super) struct Filter {
     /// The keys of the lists of added shards, if the group shards by uid.
     keys: Mutex<ListedKeys>,
     /// The number of objects of each shard in the list in progress, or in the last one. `None` if
-    /// the server selects, or no namespaces decide the shards.
+    /// the server selects, or the group does not shard by namespace.
     counts: Mutex<Option<Vec<usize>>>,
     /// Whether the server has refused a selector in a way that it would repeat.
     refuses_selectors: AtomicBool,
@@ -141,7 +141,7 @@ impl Filter {
     }
 
     /// Returns the shard of a known object, which the filter has passed. `None` if a transform has
-    /// dropped its uid, which decides the shard.
+    /// dropped the property that decides the shard.
     pub(super) fn shard_of_known(&self, id: ObjectId<'_>) -> Option<u8> {
         self.by.shard_of(id, self.count)
     }

@@ -47,8 +47,8 @@ pub(crate) struct Selection {
     /// The number of the last change that is complete. `None` until the informer has found that it
     /// can list.
     complete: Arc<watch::Sender<Option<u64>>>,
-    /// The number of objects of each shard in the last complete list, if it had those of all
-    /// shards.
+    /// The number of objects of each shard in the last complete list, if that had the objects of
+    /// all shards. It stays the same until the next list, also if shards leave before.
     counts: Arc<Mutex<Option<Vec<usize>>>>,
 }
 
@@ -70,7 +70,9 @@ impl Selection {
     }
 
     /// Returns the number of objects of each shard in the last list of the informer, or `None` if
-    /// that had only the objects of selected shards.
+    /// that had only the objects of selected shards. While all shards are selected, a server that
+    /// selects sends all objects, so the numbers of others may be out of date after shards have
+    /// left.
     #[cfg(feature = "runtime")]
     pub(crate) fn counts(&self) -> Option<Vec<usize>> {
         self.counts.lock().clone()
@@ -313,9 +315,9 @@ where
     /// The queue is by key: [`build`](SharedInformerBuilder::build) refuses [an in-order
     /// queue](SharedInformerBuilder::in_order). With `ShardBy::Namespace`, a list or a watch of
     /// cluster-scoped objects fails, and with `ShardBy::Uid` one of objects without a uid, which
-    /// some aggregated API servers have. With `ShardBy::Uid`, objects whose uid a
-    /// [transform](SharedInformerBuilder::transform) drops stay in the store when their shard
-    /// leaves, and [`ReflectorError::NoUid`](crate::ReflectorError::NoUid) is reported.
+    /// some aggregated API servers have. If a [transform](SharedInformerBuilder::transform) drops
+    /// the uid or the namespace by which the group shards, the objects stay in the store when their
+    /// shard leaves, and [`ReflectorError::NoShard`](crate::ReflectorError::NoShard) is reported.
     pub fn in_shards(
         group: &ShardGroup,
         source: KubeListerWatcher,

@@ -187,9 +187,16 @@ async fn failure_that_is_not_about_the_selector_is_reported_as_it_is() {
     assert!(!rig.errors.lock().is_empty());
 }
 
-/// Without its uid, nothing says to which shard a stored object belongs.
+/// Without the uid or the namespace, nothing says to which shard a stored object belongs.
 #[tokio::test(start_paused = true)]
-async fn objects_whose_uid_a_transform_drops_stay_and_are_reported() {
+async fn objects_whose_property_a_transform_drops_stay_and_are_reported() {
+    for by in [ShardBy::Uid, ShardBy::Namespace] {
+        objects_without(by).await;
+    }
+}
+
+/// Checks that objects whose property a transform drops stay in the store, and are reported.
+async fn objects_without(by: ShardBy) {
     let server = ApiServer::builder().resource(Resource::config_maps()).build();
     for number in 0..20 {
         let metadata = json!({ "namespace": "shop", "name": format!("m{number}") });
@@ -198,11 +205,14 @@ async fn objects_whose_uid_a_transform_drops_stay_and_are_reported() {
     }
     let errors = Arc::<Mutex<Vec<String>>>::default();
     let log = Arc::clone(&errors);
-    let selection = Selection::new(ShardBy::Uid, four());
+    let selection = Selection::new(by, four());
     let maps = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
     let informer = selecting::<ConfigMap>(&selection, maps)
-        .transform(|mut map| {
-            Arc::make_mut(&mut map).metadata.uid = None;
+        .transform(move |mut map| {
+            let metadata = &mut Arc::make_mut(&mut map).metadata;
+            let property =
+                if by == ShardBy::Uid { &mut metadata.uid } else { &mut metadata.namespace };
+            *property = None;
             Ok(map)
         })
         .on_error(move |error| log.lock().push(crate::error_chain(error)))
@@ -213,10 +223,11 @@ async fn objects_whose_uid_a_transform_drops_stay_and_are_reported() {
     timeout(LONG, selection.replace(set(&[0, 1, 2, 3]))).await.unwrap();
     assert_eq!(informer.store().len(), 20);
     for kept in 0..4 {
-        // No shard is that of all objects.
+        // They stay although no shard, or only one of the shards, is that of all objects.
         timeout(LONG, selection.replace(set(&[kept]))).await.unwrap();
         assert_eq!(informer.store().len(), 20, "objects of shard {kept} must not leave");
-        assert!(errors.lock().pop().is_some_and(|error| error.contains("have no uid")));
+        let expected = format!("20 stored objects have no {}, by which", by.as_str());
+        assert!(errors.lock().pop().is_some_and(|error| error.contains(&expected)));
         timeout(LONG, selection.replace(set(&[0, 1, 2, 3]))).await.unwrap();
     }
 }

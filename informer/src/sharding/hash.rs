@@ -27,7 +27,7 @@ pub enum ShardBy {
     #[default]
     Key,
     /// The namespace. All objects of a namespace are in one shard, so that one member reconciles
-    /// all of them. Cluster-scoped objects would all be in one shard, so they have none: a
+    /// all of them. Cluster-scoped objects have no shard, because all of them would be in one: a
     /// controller and an informer refuse them, and [`admit`](crate::sharding::ShardGroup::admit)
     /// returns no permit. Choose another property for them.
     ///
@@ -39,9 +39,11 @@ pub enum ShardBy {
     /// A controller logs a warning once it owns a shard that has more than four times as many
     /// objects as the other shards have on average, which no shard of this example has. An informer
     /// [of a member's shards](crate::SharedInformer::in_shards) counts the objects of the other
-    /// shards in its last list, before it drops them. If the server selects, it does not see them.
-    /// Then the controller compares only the shards that the member owns, and logs nothing if that
-    /// is one.
+    /// shards in each of its lists before it drops them. The controller compares the numbers of the
+    /// last list, even if shards have left since. If the server selects, a list has only the
+    /// objects of the member's shards, unless the member holds all shards. Without the numbers of
+    /// other shards, the controller compares only the shards that the member owns, and logs nothing
+    /// if it owns one.
     Namespace,
     /// The uid. "No two reconciles of an object at once" is promised for each uid: an object that
     /// is deleted and created again is another object, and its first reconcile may begin on one

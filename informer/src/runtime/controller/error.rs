@@ -196,9 +196,10 @@ pub enum RunnerError {
         /// The title of the informer.
         informer: String,
     },
-    /// The group of a sharded controller shards by namespace (`ShardBy::Namespace`), but an object
-    /// of the controller is in no namespace. All such objects would be in one shard. The stream
-    /// ends with this error.
+    /// The group of a sharded controller shards by namespace (`ShardBy::Namespace`), but one of the
+    /// main objects of the controller is in no namespace. All such objects would be in one shard.
+    /// The stream ends with this error. In split mode, the lists and watches of such a kind fail,
+    /// and the stream does not end.
     #[error(
         "controller cannot be sharded by namespace, because {object} has none, so nothing is reconciled any more: build the group with ShardBy::Key or ShardBy::Uid"
     )]
@@ -206,9 +207,10 @@ pub enum RunnerError {
         /// The object.
         object: Box<ObjectRef<DynamicObject>>,
     },
-    /// The group of a sharded controller shards by uid (`ShardBy::Uid`), but an object of the
-    /// controller has none. All such objects would be in one shard. The stream ends with this
-    /// error.
+    /// The group of a sharded controller shards by uid (`ShardBy::Uid`), but one of the main
+    /// objects of the controller has none. All such objects would be in one shard. The stream ends
+    /// with this error. In split mode, the lists and watches of a kind without uids fail, and the
+    /// stream does not end.
     #[error(
         "controller cannot be sharded by uid, because {object} has none, so nothing is reconciled any more: keep `metadata.uid` in the transform of its informer, or build the group with ShardBy::Key"
     )]

@@ -68,10 +68,12 @@ where
     /// for shared streams). A controller cannot be [led](Self::while_leading) and sharded.
     ///
     /// A group with [`ShardBy::Namespace`] cannot shard a cluster-scoped kind: all objects would be
-    /// in one shard. Once the controller has such an object, in any replica, the stream yields
-    /// [`RunnerError::NotNamespaced`] and ends. The kind may get its first object, or its
-    /// definition, after the start. With [`ShardBy::Uid`], an object without a uid ends the stream
-    /// with [`RunnerError::NoUid`].
+    /// in one shard. Once the controller has such an object among its main objects, in any replica,
+    /// the stream yields [`RunnerError::NotNamespaced`] and ends. The kind may get its first
+    /// object, or its definition, after the start. With [`ShardBy::Uid`], a main object without a
+    /// uid ends the stream with [`RunnerError::NoUid`]. Over an informer [of a member's
+    /// shards](crate::SharedInformer::in_shards), the lists and watches of a kind without the
+    /// property fail, and the stream does not end.
     ///
     /// ```
     /// # use std::{convert::Infallible, sync::Arc};

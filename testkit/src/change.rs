@@ -131,11 +131,11 @@ pub(crate) fn create(
         definitions::check(&resource, &draft)?;
     }
     if author.is_client() {
+        draft.normalize();
         validate::check_new(&resource, &key.name, &draft)?;
     }
     draft.stamp(store.version + 1, &now());
     if author.is_client() {
-        draft.drop_empty();
         if resource.has_status() {
             draft.rest.remove("status");
         }
@@ -183,7 +183,7 @@ pub(crate) fn replace(
     let resource = Arc::clone(&store.collections[place].resource);
     let before = &current.object.draft;
     if author.is_client() {
-        draft.drop_empty();
+        draft.normalize();
     }
     limit(&resource, before, &mut draft, author.part);
     // As in the real server, an object without managers gets none until it is applied.

@@ -156,6 +156,7 @@ pub mod status;
 mod steps;
 mod store;
 mod table;
+mod types;
 mod validate;
 mod walk;
 mod watch;

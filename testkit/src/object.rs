@@ -2,11 +2,12 @@
 
 use bytes::{BufMut, BytesMut};
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::Resource;
 use crate::status::{self, Refused};
 use crate::table::{self, Included};
+use crate::types;
 
 pub(crate) type Fields = Map<String, Value>;
 
@@ -70,26 +71,45 @@ pub(crate) fn is_own_uid(uid: &str, newest: u64) -> bool {
 impl Draft {
     /// Reads an object. Refuses a value that is not an object, or an object of another kind.
     pub(crate) fn new(value: Value, resource: &Resource) -> Refused<Self> {
-        let refuse = |why: &str| {
-            let (kind, api_version) = (resource.kind(), resource.api_version());
-            Err(Box::new(status::bad_request(&format!(
-                "{kind} in version {api_version:?} cannot be handled: {why}"
-            ))))
-        };
+        Self::read(value, resource).map_err(|why| Box::new(status::undecodable(resource, &why)))
+    }
+
+    /// Reads an object of a client. Refuses metadata of other types, too.
+    pub(crate) fn decode(value: Value, resource: &Resource) -> Refused<Self> {
+        let draft = Self::new(value, resource)?;
+        match types::fault(&draft.metadata, &Fields::new()) {
+            Some(why) => Err(Box::new(status::undecodable(resource, &why))),
+            None => Ok(draft),
+        }
+    }
+
+    /// Reads the result of a patch. Refuses what [`decode`](Self::decode) refuses, but not metadata
+    /// that the object had before.
+    pub(crate) fn patched(value: Value, resource: &Resource, before: &Fields) -> Refused<Self> {
+        let refuse = |why: String| Box::new(status::invalid_patch(&why));
+        let draft = Self::read(value, resource).map_err(refuse)?;
+        match types::fault(&draft.metadata, before) {
+            Some(why) => Err(refuse(why)),
+            None => Ok(draft),
+        }
+    }
+
+    /// Reads an object. Returns an error that says why it cannot be read.
+    fn read(value: Value, resource: &Resource) -> Result<Self, String> {
         let Value::Object(mut rest) = value else {
-            return refuse("it is not a JSON object");
+            return Err("it is not a JSON object".to_owned());
         };
         for (field, known) in [("apiVersion", resource.api_version()), ("kind", resource.kind())] {
             match rest.remove(field) {
                 None | Some(Value::Null) => {}
                 Some(actual) if actual == known || actual == "" => {}
-                Some(actual) => return refuse(&format!("its {field} is {actual}")),
+                Some(actual) => return Err(format!("its {field} is {actual}")),
             }
         }
         match rest.remove("metadata") {
             None | Some(Value::Null) => Ok(Self { metadata: Fields::new(), rest }),
             Some(Value::Object(metadata)) => Ok(Self { metadata, rest }),
-            Some(_) => refuse("its metadata is not a JSON object"),
+            Some(_) => Err("its metadata is not a JSON object".to_owned()),
         }
     }
 
@@ -135,12 +155,30 @@ impl Draft {
         }
     }
 
-    /// Drops the empty lists and maps of the metadata, as the real server does.
-    pub(crate) fn drop_empty(&mut self) {
-        for field in ["annotations", "finalizers", "labels", "ownerReferences"] {
-            let is_empty = match self.metadata.get(field) {
-                Some(Value::Array(list)) => list.is_empty(),
-                Some(Value::Object(map)) => map.is_empty(),
+    /// Gives the lists and maps of the metadata the form in which the real server stores them:
+    /// empty ones are dropped, and a null in them becomes an empty value of its type.
+    pub(crate) fn normalize(&mut self) {
+        let fields = [
+            ("annotations", json!("")),
+            ("finalizers", json!("")),
+            ("labels", json!("")),
+            ("ownerReferences", json!({})),
+        ];
+        for (field, empty) in fields {
+            let fill = |value: &mut Value| {
+                if value.is_null() {
+                    value.clone_from(&empty);
+                }
+            };
+            let is_empty = match self.metadata.get_mut(field) {
+                Some(Value::Array(list)) => {
+                    list.iter_mut().for_each(fill);
+                    list.is_empty()
+                }
+                Some(Value::Object(map)) => {
+                    map.values_mut().for_each(fill);
+                    map.is_empty()
+                }
                 Some(Value::Null) => true,
                 _ => false,
             };

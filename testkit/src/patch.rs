@@ -34,7 +34,9 @@ impl Patch {
         let json =
             |error: serde_json::Error| format!("the patch is not valid, or not JSON: {error}");
         let patch = match content_type {
-            MERGE => serde_json::from_slice(body).map(Self::Merge).map_err(json),
+            MERGE => serde_json::from_slice::<Fields>(body)
+                .map(|patch| Self::Merge(patch.into()))
+                .map_err(json),
             JSON => serde_json::from_slice(body).map(Self::Operations).map_err(json),
             APPLY => yaml::read(body).map(Self::Apply),
             STRATEGIC if !resource.is_custom() => {

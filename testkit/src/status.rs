@@ -225,6 +225,21 @@ pub(crate) fn too_many_operations(most: usize, count: usize) -> Status {
     failure(413, reason::REQUEST_ENTITY_TOO_LARGE, &message)
 }
 
+/// Returns the 400 of a body that is not an object of the resource.
+pub(crate) fn undecodable(resource: &Resource, why: &str) -> Status {
+    let (kind, version) = (resource.kind(), resource.api_version());
+    bad_request(&format!("{kind} in version {version:?} cannot be handled: {why}"))
+}
+
+/// Returns the 422 of a patch whose result is not an object of the resource. The real server names
+/// neither the kind nor the object here.
+pub(crate) fn invalid_patch(why: &str) -> Status {
+    let (field, fault) = ("patch", format!("Invalid value: {why}"));
+    let causes = vec![cause("FieldValueInvalid", &fault, field)];
+    failure(422, reason::INVALID, &format!(" \"\" is invalid: {field}: {fault}"))
+        .with_details(StatusDetails { causes, ..details() })
+}
+
 pub(crate) fn bad_request(message: &str) -> Status {
     failure(400, reason::BAD_REQUEST, message)
 }

@@ -8,7 +8,7 @@ use crate::author::{Author, Part};
 use crate::body::Body;
 use crate::delete::{DeleteOptions, Deletion};
 use crate::known::Trait;
-use crate::object::{Draft, Key, Object, Shape, text};
+use crate::object::{Draft, Fields, Key, Object, Shape, text};
 use crate::options::ListOptions;
 use crate::patch::Patch;
 use crate::request::is_true;
@@ -30,7 +30,7 @@ pub(crate) fn get(call: &Call<'_>) -> Refused<Response<Body>> {
 
 pub(crate) fn create(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
     let resource = &call.resource;
-    let draft = Draft::new(call.read(body)?, resource)?;
+    let draft = Draft::decode(call.read(body)?, resource)?;
     if !text(&draft.metadata, "resourceVersion").is_empty() {
         return Err(Box::new(status::unknown_error(
             "resourceVersion should not be set on objects to be created",
@@ -51,10 +51,10 @@ pub(crate) fn create(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
 pub(crate) fn update(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
     let resource = &call.resource;
     if call.part == Part::Scale {
-        let scale = Draft::new(call.read(body)?, &scale::resource())?;
+        let scale = Draft::decode(call.read(body)?, &scale::resource())?;
         return modify(call, |current| scale::scaled(&current.draft, &scale));
     }
-    let draft = Draft::new(call.read(body)?, resource)?;
+    let draft = Draft::decode(call.read(body)?, resource)?;
     if resource.is_custom() && matches!(text(&draft.metadata, "resourceVersion"), "" | "0") {
         let fault = "Invalid value: 0: must be specified for an update";
         let name = call.request.name().unwrap_or_default();
@@ -65,7 +65,7 @@ pub(crate) fn update(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
 
 /// Replaces the finalizers in the specification of a namespace.
 pub(crate) fn finalize(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
-    let mut given = Draft::new(call.read(body)?, &call.resource)?;
+    let mut given = Draft::decode(call.read(body)?, &call.resource)?;
     modify(call, |current| {
         let mut draft = current.draft.clone();
         draft.rest.remove("spec");
@@ -103,12 +103,12 @@ pub(crate) fn patch(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
         patch if call.part == Part::Scale => modify(call, |current| {
             let (mut json, resource) = (scale::of(current), scale::resource());
             patch.apply(&mut json, &resource, &current.key.name)?;
-            scale::scaled(&current.draft, &Draft::new(json, &resource)?)
+            scale::scaled(&current.draft, &Draft::patched(json, &resource, &Fields::new())?)
         }),
         patch => modify(call, |current| {
             let mut json = current.to_json(&call.resource, Shape::Whole);
             patch.apply(&mut json, &call.resource, &current.key.name)?;
-            let draft = Draft::new(json, &call.resource)?;
+            let draft = Draft::patched(json, &call.resource, &current.draft.metadata)?;
             change::check_kept(&call.resource, current, &draft, "uid")?;
             Ok(draft)
         }),

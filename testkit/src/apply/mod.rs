@@ -19,6 +19,7 @@ use crate::author::{Author, Part};
 use crate::change::now;
 use crate::object::{Draft, Fields, text};
 use crate::status::{self, Refused};
+use crate::types;
 use compare::{compare, fields_of};
 use fields::{FieldSet, MOST_CAUSES, shortened};
 use managers::{FIELD, Manager, Managers};
@@ -98,7 +99,8 @@ pub(crate) fn track(
 /// configuration creates the object.
 ///
 /// Refuses the configuration with 409 if it changes fields of other managers, unless it is forced,
-/// and with 500 if it has a list with two elements of one name, as the real server does.
+/// and with 500 if it has metadata of other types, or a list with two elements of one name, as the
+/// real server does.
 pub(crate) fn apply(
     resource: &Resource,
     before: Option<&Draft>,
@@ -120,7 +122,8 @@ pub(crate) fn apply(
         }
         value
     };
-    let faults = check::faults(&configuration, &at);
+    let of_type = types::fault(&applied.metadata, &Fields::new());
+    let faults = of_type.map_or_else(|| check::faults(&configuration, &at), |fault| vec![fault]);
     if !faults.is_empty() {
         return Err(Box::new(not_typed(resource, applied, &faults)));
     }
@@ -176,7 +179,9 @@ pub(crate) fn apply(
         last_applied::renew(&mut metadata, resource, applied);
     }
     managers.write(&mut metadata);
-    Ok(Draft { metadata, rest })
+    let mut draft = Draft { metadata, rest };
+    draft.normalize();
+    Ok(draft)
 }
 
 /// Returns the refusal of a configuration with lists that cannot merge.

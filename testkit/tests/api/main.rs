@@ -12,6 +12,7 @@ mod generated;
 mod history;
 mod list;
 mod malformed;
+mod metadata;
 mod pages;
 mod requests;
 mod scales;

@@ -1,0 +1,130 @@
+//! Tests of metadata that is invalid, or that the server changes before it stores it. The codes of
+//! refusals are those of a real server.
+
+use deltafifo_testkit::ApiServer;
+use http::{Method, Request};
+use serde_json::{Value, json};
+
+use crate::common::{call, pod, send, server, server_with};
+
+const ALL: &str = "/api/v1/namespaces/default/pods";
+const MERGE: &str = "application/merge-patch+json";
+const OPERATIONS: &str = "application/json-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+
+/// Returns a pod with one more field in its metadata.
+fn pod_with(name: &str, field: &str, value: &Value) -> Value {
+    let mut made = pod(name);
+    made["metadata"][field] = value.clone();
+    made
+}
+
+async fn post(server: &ApiServer, body: &Value) -> (u16, Value) {
+    let (code, answer) = call(server, Method::POST, ALL, body).await;
+    (code.as_u16(), answer)
+}
+
+async fn put(server: &ApiServer, body: &Value) -> (u16, Value) {
+    let path = format!("{ALL}/{}", body["metadata"]["name"].as_str().unwrap());
+    let (code, answer) = call(server, Method::PUT, &path, body).await;
+    (code.as_u16(), answer)
+}
+
+async fn patch(server: &ApiServer, name: &str, content_type: &str, body: &Value) -> (u16, Value) {
+    let request = Request::patch(format!("{ALL}/{name}?fieldManager=test"))
+        .header("content-type", content_type)
+        .body(body.to_string().into_bytes());
+    let opened = send(server, request.unwrap()).await.unwrap();
+    (opened.code.as_u16(), opened.json().await)
+}
+
+/// Returns a JSON patch that sets a field of the metadata.
+fn operations(field: &str, value: &Value) -> Value {
+    json!([{ "op": "add", "path": format!("/metadata/{field}"), "value": value }])
+}
+
+#[tokio::test]
+async fn null_in_a_map_of_strings_is_stored_as_an_empty_string() {
+    let server = server_with(1);
+    for field in ["labels", "annotations"] {
+        let null = json!({ "a": null });
+        let (code, made) = post(&server, &pod_with("new", field, &null)).await;
+        assert_eq!((code, &made["metadata"][field]), (201, &json!({ "a": "" })), "{field}");
+        call(&server, Method::DELETE, &format!("{ALL}/new"), &Value::Null).await;
+        let (code, made) = put(&server, &pod_with("a", field, &null)).await;
+        assert_eq!((code, &made["metadata"][field]), (200, &json!({ "a": "" })), "{field}");
+        let (code, made) =
+            patch(&server, "a", OPERATIONS, &operations(field, &json!({ "b": null }))).await;
+        assert_eq!((code, &made["metadata"][field]), (200, &json!({ "b": "" })), "{field}");
+        let mut applied = pod_with("a", field, &json!({ "c": null }));
+        applied["apiVersion"] = "v1".into();
+        let (code, made) = patch(&server, "a", APPLY, &applied).await;
+        assert_eq!((code, &made["metadata"][field]["c"]), (200, &json!("")), "{field}");
+        // The keys are checked, too.
+        let invalid = json!({ "a b": null });
+        assert_eq!(post(&server, &pod_with("new", field, &invalid)).await.0, 422, "{field}");
+    }
+    for (field, value) in [("finalizers", json!([null])), ("ownerReferences", json!([null]))] {
+        assert_eq!(post(&server, &pod_with("new", field, &value)).await.0, 422, "{field}");
+    }
+}
+
+#[tokio::test]
+async fn metadata_of_another_type_is_refused() {
+    let server = server_with(1);
+    let owner = |field: &str, value: Value| {
+        let mut owner = json!({ "apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u" });
+        owner[field] = value;
+        json!([owner])
+    };
+    let before = server.version();
+    for (field, value) in [
+        ("labels", json!("x")),
+        ("labels", json!([])),
+        ("labels", json!({ "a": 1 })),
+        ("labels", json!({ "a b": {} })),
+        ("annotations", json!([])),
+        ("annotations", json!({ "a": true })),
+        ("ownerReferences", json!({})),
+        ("ownerReferences", json!(["x"])),
+        ("ownerReferences", owner("name", json!(1))),
+        ("ownerReferences", owner("controller", json!("x"))),
+        ("finalizers", json!("x")),
+        ("finalizers", json!({})),
+        ("finalizers", json!([1])),
+        ("managedFields", json!("x")),
+        ("generation", json!("x")),
+        ("deletionGracePeriodSeconds", json!("x")),
+        ("generateName", json!(1)),
+        ("deletionTimestamp", json!("today")),
+    ] {
+        let (code, status) = post(&server, &pod_with("new", field, &value)).await;
+        assert_eq!((code, &status["reason"]), (400, &json!("BadRequest")), "{field}: {value}");
+        assert_eq!(put(&server, &pod_with("a", field, &value)).await.0, 400, "{field}: {value}");
+        let merged = json!({ "metadata": { field: value } });
+        for (content_type, body) in
+            [(MERGE, &merged), (OPERATIONS, &operations(field, &value)), (STRATEGIC, &merged)]
+        {
+            let (code, status) = patch(&server, "a", content_type, body).await;
+            let why = format!("{content_type}: {field}: {value}");
+            assert_eq!((code, &status["reason"]), (422, &json!("Invalid")), "{why}");
+            assert_eq!(status["details"]["causes"][0]["field"], "patch", "{why}");
+        }
+        let mut applied = pod_with("b", field, &value);
+        applied["apiVersion"] = "v1".into();
+        assert!(patch(&server, "b", APPLY, &applied).await.0 >= 400, "{field}: {value}");
+    }
+    let (code, _) = post(&server, &json!({ "metadata": { "name": 1 } })).await;
+    assert_eq!(code, 400);
+    assert_eq!(server.version(), before);
+}
+
+#[tokio::test]
+async fn invalid_metadata_of_a_test_can_be_kept() {
+    let server = server();
+    server.apply(pod_with("a", "labels", &json!({ "a b": 1 }))).unwrap();
+    let noted = json!({ "metadata": { "annotations": { "seen": "yes" } } });
+    let (code, kept) = patch(&server, "a", MERGE, &noted).await;
+    assert_eq!((code, &kept["metadata"]["labels"]), (200, &json!({ "a b": 1 })));
+}

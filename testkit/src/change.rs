@@ -207,9 +207,11 @@ pub(crate) fn settle(
     }
     let before = Arc::clone(&current.object);
     if author.is_client() {
-        for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
-            check_kept(&resource, &before, &draft, field)?;
+        // As in the real server, another timestamp is ignored while the object is being deleted.
+        if !before.draft.is_deleting() {
+            check_kept(&resource, &before, &draft, "deletionTimestamp")?;
         }
+        check_kept(&resource, &before, &draft, "deletionGracePeriodSeconds")?;
     }
     for field in KEPT {
         keep(&before.draft, &mut draft, field);

@@ -45,6 +45,29 @@ fn operations(field: &str, value: &Value) -> Value {
 }
 
 #[tokio::test]
+async fn other_deletion_timestamp_is_ignored_while_the_object_is_being_deleted() {
+    let server = server();
+    server.apply(pod_with("a", "finalizers", &json!(["example.com/a"]))).unwrap();
+    let (code, marked) = call(&server, Method::DELETE, &format!("{ALL}/a"), &Value::Null).await;
+    assert_eq!(code, 200);
+    let marked_at = marked["metadata"]["deletionTimestamp"].as_str().unwrap();
+    for given in [marked_at.replace('Z', "+00:00"), "2020-01-01T00:00:00Z".to_owned()] {
+        let mut sent = marked.clone();
+        sent["metadata"]["deletionTimestamp"] = given.as_str().into();
+        let (code, kept) = put(&server, &sent).await;
+        assert_eq!((code, &kept["metadata"]["deletionTimestamp"]), (200, &json!(marked_at)));
+        let patched = json!({ "metadata": { "deletionTimestamp": given } });
+        assert_eq!(patch(&server, "a", MERGE, &patched).await.0, 200);
+    }
+    let mut sent = marked.clone();
+    sent["metadata"]["deletionGracePeriodSeconds"] = 9.into();
+    let (code, status) = put(&server, &sent).await;
+    assert_eq!(code, 422);
+    let field = &status["details"]["causes"][0]["field"];
+    assert_eq!(field, "metadata.deletionGracePeriodSeconds");
+}
+
+#[tokio::test]
 async fn null_in_a_map_of_strings_is_stored_as_an_empty_string() {
     let server = server_with(1);
     for field in ["labels", "annotations"] {

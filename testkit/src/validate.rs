@@ -20,9 +20,15 @@ const STANDARD: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
 /// The groups whose objects can have any name that fits into a path.
 const FREE_NAMES: [&str; 2] = ["rbac.authorization.k8s.io", "certificates.k8s.io"];
 
+/// Returns whether the objects can have any name that fits into a path.
+fn has_free_names(resource: &Resource) -> bool {
+    let group = resource.api.group.as_str();
+    FREE_NAMES.contains(&group) || group.is_empty() && resource.plural() == "events"
+}
+
 /// Refuses a new object with an invalid name or invalid metadata.
 pub(crate) fn check_new(resource: &Resource, name: &str, draft: &Draft) -> Refused<()> {
-    if !FREE_NAMES.contains(&resource.api.group.as_str()) && !is_subdomain(name) {
+    if !has_free_names(resource) && !is_subdomain(name) {
         let (field, fault) = fault("metadata.name", name, SUBDOMAIN);
         return Err(Box::new(status::invalid(resource, name, &field, &fault)));
     }

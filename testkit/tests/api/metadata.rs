@@ -1,8 +1,11 @@
 //! Tests of metadata that is invalid, or that the server changes before it stores it. The codes of
 //! refusals are those of a real server.
 
-use deltafifo_testkit::ApiServer;
+use deltafifo_testkit::{ApiServer, Resource};
 use http::{Method, Request};
+use k8s_openapi::api::core::v1::Event;
+use kube::core::ApiResource;
+use kube::core::discovery::Scope;
 use serde_json::{Value, json};
 
 use crate::common::{call, pod, send, server, server_with};
@@ -150,4 +153,16 @@ async fn invalid_metadata_of_a_test_can_be_kept() {
     let noted = json!({ "metadata": { "annotations": { "seen": "yes" } } });
     let (code, kept) = patch(&server, "a", MERGE, &noted).await;
     assert_eq!((code, &kept["metadata"]["labels"]), (200, &json!({ "a b": 1 })));
+}
+
+#[tokio::test]
+async fn core_events_can_have_any_name_that_fits_into_a_path() {
+    let server = server();
+    server.register(Resource::built_in(ApiResource::erase::<Event>(&()), Scope::Namespaced));
+    let path = "/api/v1/namespaces/default/events";
+    for (name, expected) in [("system:node.17ab", 201), ("A_b", 201), ("a%b", 422), ("..", 422)] {
+        let event = json!({ "metadata": { "name": name } });
+        let (code, status) = call(&server, Method::POST, path, &event).await;
+        assert_eq!(code, expected, "{name}: {status}");
+    }
 }

@@ -114,11 +114,13 @@ fn suffix(mut number: usize) -> String {
     (0..5).map(letter).collect()
 }
 
-/// Stores a new object. Refuses an object in a namespace that is being deleted.
+/// Stores a new object. Refuses an object whose namespace is being deleted, that is invalid, or
+/// that exists: `current` is its state then. The order of these checks is the real server's.
 pub(crate) fn create(
     store: &mut Store,
     place: usize,
     key: Key,
+    current: Option<&Current>,
     mut draft: Draft,
     author: &Author<'_>,
 ) -> Refused<Arc<Object>> {
@@ -133,6 +135,13 @@ pub(crate) fn create(
     if author.is_client() {
         draft.normalize();
         validate::check_new(&resource, &key.name, &draft)?;
+    }
+    match current {
+        None => {}
+        Some(current) if current.object.draft.is_deleting() => {
+            return Err(Box::new(status::being_deleted(&resource, &key.name)));
+        }
+        Some(_) => return Err(Box::new(status::already_exists(&resource, &key.name))),
     }
     draft.stamp(store.version + 1, &now());
     if author.is_client() {

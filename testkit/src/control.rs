@@ -55,7 +55,7 @@ impl ApiServer {
         let key = self.shared.key_of(&draft, &resource, None).map_err(Error::Refused)?;
         let object = self.shared.with_current(place, &key, |store, current| match current {
             Some(current) => change::replace(store, place, current, draft, &Author::TEST),
-            None => change::create(store, place, key.clone(), draft, &Author::TEST),
+            None => change::create(store, place, key.clone(), None, draft, &Author::TEST),
         });
         Ok(object.map_err(Error::Refused)?.version)
     }

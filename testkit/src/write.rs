@@ -38,12 +38,8 @@ pub(crate) fn create(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
     }
     let key = call.server.key_of(&draft, resource, call.request.namespace())?;
     let author = Author::client(call.request, call.part);
-    let object = with_current(call, &key, |store, current| match current {
-        Some(current) if current.object.draft.is_deleting() => {
-            Err(Box::new(status::being_deleted(resource, &key.name)))
-        }
-        Some(_) => Err(Box::new(status::already_exists(resource, &key.name))),
-        None => change::create(store, call.place, key.clone(), draft, &author),
+    let object = with_current(call, &key, |store, current| {
+        change::create(store, call.place, key.clone(), current.as_ref(), draft, &author)
     })?;
     Ok(show(call, StatusCode::CREATED, &object))
 }
@@ -135,7 +131,7 @@ fn apply(call: &Call<'_>, configuration: Value, forces: bool) -> Refused<Respons
             change::check_name(&key, &draft)?;
             check_new(call, &draft)?;
             let draft = apply::apply(resource, None, &draft, &author, forces)?;
-            let object = change::create(store, call.place, key.clone(), draft, &author)?;
+            let object = change::create(store, call.place, key.clone(), None, draft, &author)?;
             return Ok((StatusCode::CREATED, object));
         };
         let before = &current.object.draft;

@@ -166,3 +166,14 @@ async fn core_events_can_have_any_name_that_fits_into_a_path() {
         assert_eq!(code, expected, "{name}: {status}");
     }
 }
+
+#[tokio::test]
+async fn invalid_object_is_refused_before_an_existing_one_conflicts() {
+    let server = server_with(1);
+    let invalid = |name| pod_with(name, "labels", &json!({ "a b": "c" }));
+    assert_eq!(post(&server, &invalid("a")).await.0, 422);
+    server.apply(pod_with("held", "finalizers", &json!(["example.com/a"]))).unwrap();
+    call(&server, Method::DELETE, &format!("{ALL}/held"), &Value::Null).await;
+    assert_eq!(post(&server, &invalid("held")).await.0, 422);
+    assert_eq!(post(&server, &pod("held")).await.0, 409);
+}

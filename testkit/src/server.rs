@@ -68,7 +68,7 @@ pub enum WatchLists {
 }
 
 /// The largest size of a request's body, which is the real server's default.
-const LARGEST_BODY: usize = 3 << 20;
+pub(crate) const LARGEST_BODY: usize = 3 << 20;
 /// A time longer than any process lives, and short enough for tokio's clock.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 

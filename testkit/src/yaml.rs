@@ -3,17 +3,21 @@
 use serde_json::{Map, Value};
 use serde_saphyr::DuplicateKeyPolicy;
 
+use crate::server::LARGEST_BODY;
+
 /// Reads a body as the real server reads YAML: the first document, with the words and octal numbers
 /// of YAML 1.1. An empty document is an empty object. Returns an error that says why it cannot be
-/// read.
+/// read. Aliases can repeat a string, but all strings together cannot be larger than a body.
 pub(crate) fn read(body: &[u8]) -> Result<Value, String> {
-    // Most bodies are JSON, which is read faster and has no limits but the body's size.
+    // Most bodies are JSON, which is read faster. JSON deeper than 128 levels is then refused as
+    // YAML, too.
     let value = serde_json::from_slice(body).or_else(|_| read_yaml(body))?;
     Ok(if value.is_null() { Map::new().into() } else { value })
 }
 
 fn read_yaml(mut body: &[u8]) -> Result<Value, String> {
     let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_total_scalar_bytes: LARGEST_BODY },
         duplicate_keys: DuplicateKeyPolicy::LastWins,
         legacy_octal_numbers: true,
         with_snippet: false,
@@ -60,5 +64,11 @@ mod tests {
             writeln!(bomb, "{name}: &{name} [*{before}, *{before}, *{before}, *{before}]").unwrap();
         }
         assert!(read(bomb.as_bytes()).is_err());
+        let repeated = |count| {
+            let aliases = "*a,".repeat(count);
+            read(format!("a: &a {}\nb: [{aliases}]\n", "x".repeat(100_000)).as_bytes())
+        };
+        assert!(repeated(10).is_ok());
+        assert!(repeated(40).is_err());
     }
 }

@@ -72,6 +72,7 @@ impl Shared {
         draft: &Draft,
         resource: &Resource,
         requested: Option<&str>,
+        is_dry: bool,
     ) -> Refused<Key> {
         let named = text(&draft.metadata, "namespace");
         let namespace = match requested {
@@ -89,7 +90,7 @@ impl Shared {
                 let (reason, field) = ("FieldValueRequired", "metadata.name");
                 return Err(Box::new(status::invalid_because(reason, resource, "", field, fault)));
             }
-            ("", prefix) => format!("{prefix}{}", suffix(self.store.lock().next_name())),
+            ("", prefix) => format!("{prefix}{}", suffix(self.store.lock().next_name(is_dry))),
             (name, _) => name.to_owned(),
         };
         for part in [name.as_str(), namespace] {
@@ -143,7 +144,7 @@ pub(crate) fn create(
         }
         Some(_) => return Err(Box::new(status::already_exists(&resource, &key.name))),
     }
-    draft.stamp(store.version + 1, &now());
+    draft.stamp(store.next_version(), &now());
     if author.is_client() {
         if resource.has_status() {
             draft.rest.remove("status");

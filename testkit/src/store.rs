@@ -204,7 +204,7 @@ pub(crate) struct Store {
     /// The number of names generated so far.
     names: usize,
     /// Whether writes return their results and store nothing.
-    pub(crate) is_dry: bool,
+    is_dry: bool,
 }
 
 impl Store {
@@ -220,6 +220,26 @@ impl Store {
             names: 0,
             is_dry: false,
         }
+    }
+
+    /// Calls `act`. In a dry run, the writes that it makes return their results and store nothing.
+    pub(crate) fn run<R>(&mut self, is_dry: bool, act: impl FnOnce(&mut Self) -> R) -> R {
+        /// Ends the dry run, even if `act` panics: the next write must be real.
+        struct End<'s>(&'s mut Store);
+        impl Drop for End<'_> {
+            fn drop(&mut self) {
+                self.0.is_dry = false;
+            }
+        }
+        self.is_dry = is_dry;
+        let end = End(self);
+        act(end.0)
+    }
+
+    /// Returns the version of the next object that is created. In a dry run this is 0, which no
+    /// object has: its uid is not that of another object.
+    pub(crate) fn next_version(&self) -> u64 {
+        if self.is_dry { 0 } else { self.version + 1 }
     }
 
     pub(crate) fn register(&mut self, resource: Resource) {
@@ -321,10 +341,13 @@ impl Store {
         self.watches
     }
 
-    /// Returns a new number for a generated name.
-    pub(crate) fn next_name(&mut self) -> usize {
-        self.names += 1;
-        self.names
+    /// Returns a new number for a generated name. A dry run does not use it up.
+    pub(crate) fn next_name(&mut self, is_dry: bool) -> usize {
+        let next = self.names + 1;
+        if !is_dry {
+            self.names = next;
+        }
+        next
     }
 
     /// Removes the open watches of the resource whose collection has the index `place`, or of all
@@ -353,4 +376,27 @@ impl Store {
 
 fn is_served(known: &Collection, target: &Target) -> bool {
     known.resource.api.group == target.group && known.resource.api.version == target.version
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use serde_json::json;
+
+    use super::Store;
+    use crate::Resource;
+    use crate::collect::Collector;
+    use crate::object::{Draft, Key};
+
+    #[test]
+    fn write_after_a_panic_in_a_dry_run_is_stored() {
+        let mut store = Store::new(1, Collector::new(false), false);
+        store.register(Resource::pods());
+        let panicking = || store.run(true, |_| panic!("as the test wants"));
+        assert!(catch_unwind(AssertUnwindSafe(panicking)).is_err());
+        let draft = Draft::new(json!({}), &Resource::pods()).unwrap();
+        store.put(0, Key::default(), None, draft);
+        assert_eq!(store.collections[0].stored.len(), 1);
+    }
 }

@@ -36,7 +36,7 @@ pub(crate) fn create(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
             "resourceVersion should not be set on objects to be created",
         )));
     }
-    let key = call.server.key_of(&draft, resource, call.request.namespace())?;
+    let key = call.server.key_of(&draft, resource, call.request.namespace(), call.is_dry)?;
     let author = Author::client(call.request, call.part);
     let object = with_current(call, &key, |store, current| {
         change::create(store, call.place, key.clone(), current.as_ref(), draft, &author)
@@ -254,10 +254,7 @@ fn with_current<R>(
     act: impl FnOnce(&mut Store, Option<Current>) -> R,
 ) -> R {
     call.server.with_current(call.place, key, |store, current| {
-        store.is_dry = call.is_dry;
-        let done = act(store, current);
-        store.is_dry = false;
-        done
+        store.run(call.is_dry, |store| act(store, current))
     })
 }
 

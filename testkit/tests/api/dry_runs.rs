@@ -53,6 +53,20 @@ async fn dry_runs_return_the_result_and_store_nothing() {
 }
 
 #[tokio::test]
+async fn dry_create_takes_no_uid_and_no_name_of_a_later_object() {
+    let server = server();
+    let body = json!({ "metadata": { "generateName": "web-" } });
+    let dry_path = format!("{ALL}?dryRun=All");
+    let dry = call(&server, Method::POST, &dry_path, &body).await.1;
+    let again = call(&server, Method::POST, &dry_path, &body).await.1;
+    assert_eq!(dry["metadata"]["name"], again["metadata"]["name"]);
+    let made = call(&server, Method::POST, ALL, &body).await.1;
+    assert!(dry["metadata"]["uid"].is_string());
+    assert_ne!(dry["metadata"]["uid"], made["metadata"]["uid"]);
+    assert_eq!(dry["metadata"]["name"], made["metadata"]["name"]);
+}
+
+#[tokio::test]
 async fn dry_run_is_refused_as_the_write_would_be() {
     let server = server_with(1);
     for (method, path, body, code) in [

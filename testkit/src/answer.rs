@@ -23,7 +23,7 @@ const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 /// The format in which typed clients in Go send objects of built-in kinds.
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// The part of a refusal with the remedies of the author of such a client.
+/// The part of a refusal that says how a client sends JSON instead.
 const NO_PROTOBUF: &str = "; the test server does not read protobuf: set the content type of the \
      client to application/json, or use `kubectl create -f` in place of `kubectl create KIND`";
 

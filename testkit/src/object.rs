@@ -113,8 +113,8 @@ impl Draft {
         }
     }
 
-    /// Returns the object with this content, key and version. Version 0 is none: an object that a
-    /// dry run would create.
+    /// Returns the object with this content, key and version. An object that a dry run creates has
+    /// version 0, which means none.
     pub(crate) fn seal(mut self, key: Key, version: u64) -> Object {
         self.metadata.insert("name".to_owned(), key.name.as_str().into());
         match key.namespace.as_str() {

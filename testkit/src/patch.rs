@@ -197,7 +197,7 @@ fn strategic(map: &mut Fields, patch: &Fields, at: &Place<'_>) -> Refused<()> {
             delete_values(map, name, value)?;
         } else if let Some(name) = name.strip_prefix(ORDER) {
             let order = list_of(value)?;
-            // With a list of elements, the order counts when they are merged.
+            // If the patch also has elements of the list, their merge applies the order.
             if !patch.contains_key(name)
                 && let Some(Value::Array(live)) = map.get_mut(name)
             {
@@ -241,7 +241,7 @@ fn merge_field(
     Ok(())
 }
 
-/// Returns the instruction of a map, or `""` for one that is not a text.
+/// Returns the instruction of a map, or `""` for one that is not a string.
 fn instruction(patch: &Fields) -> Option<&str> {
     patch.get(INSTRUCTION).map(|instruction| instruction.as_str().unwrap_or_default())
 }

@@ -121,15 +121,18 @@ pub(crate) fn configuration(scale: &Draft) -> Refused<Draft> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::{of, selector};
     use crate::Resource;
     use crate::object::{Draft, Key};
 
+    fn expression(key: &str, operator: &str, values: &[&str]) -> Value {
+        json!({ "key": key, "operator": operator, "values": values })
+    }
+
     #[test]
     fn selector_is_a_text_in_the_order_of_keys() {
-        let expression = |key: &str, operator: &str, values: &[&str]| json!({ "key": key, "operator": operator, "values": values });
         let expressions = [
             expression("z", "In", &["q", "b"]),
             expression("y", "Exists", &[]),

@@ -156,7 +156,7 @@ fn key_fault(key: &str) -> Option<String> {
     (!is_word(name)).then(|| format!("name part {WORD}"))
 }
 
-/// Returns whether a text has only letters, digits, `-`, `_` and `.`, and neither begins nor ends
+/// Returns whether a string has only letters, digits, `-`, `_` and `.`, and neither begins nor ends
 /// with one of the last three.
 fn is_word(text: &str) -> bool {
     let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
@@ -166,7 +166,7 @@ fn is_word(text: &str) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
 }
 
-/// Returns whether a text is the name of a DNS subdomain, as the names of most objects are.
+/// Returns whether a string is the name of a DNS subdomain, as the names of most objects are.
 fn is_subdomain(text: &str) -> bool {
     let is_label = |label: &str| {
         is_word(label)
@@ -220,7 +220,11 @@ mod tests {
             assert!(is_valid("finalizers", &json!([name])), "{name}");
         }
         assert!(!is_valid("finalizers", &json!(["example.com/a", "b"])));
-        let owner = |uid: &str, controls: bool| json!({ "apiVersion": "v1", "kind": "Pod", "name": "a", "uid": uid, "controller": controls });
+        let owner = |uid: &str, controls: bool| {
+            let mut owner = json!({ "apiVersion": "v1", "kind": "Pod", "name": "a" });
+            (owner["uid"], owner["controller"]) = (uid.into(), controls.into());
+            owner
+        };
         let valid = [owner("x", true), owner("y", false)];
         assert!(is_valid("ownerReferences", &json!(valid)));
         assert!(!is_valid("ownerReferences", &json!([owner("", false)])));

@@ -14,7 +14,8 @@ use tokio::time::sleep;
 use super::rig::{Failed, maps, server};
 
 /// The number of requests that fail. Later ones succeed, so that a controller that does not wait
-/// between them becomes idle: the paused clock advances only then, and the test would never end.
+/// between them becomes idle. The paused clock advances only then: otherwise the test would never
+/// end.
 const FAILURES: usize = 100;
 
 /// Returns the number of requests that a controller sends in a minute in which requests fail.

@@ -18,8 +18,9 @@ pub(super) struct Brackets {
 }
 
 impl Brackets {
-    /// Finds the brackets of a block that begins within a string or not, and with an escaped byte
-    /// or not. Returns `None` if a backslash is outside strings, where JSON has none.
+    /// Finds the brackets of a block. `in_string` says whether the block begins within a string,
+    /// and `escaped` whether its first byte is escaped. Returns `None` if a backslash is outside
+    /// strings, where JSON has none.
     #[inline]
     pub(super) fn of(block: &[u8; BLOCK], in_string: bool, escaped: bool) -> Option<Self> {
         let masks = Masks::of(block);
@@ -35,8 +36,8 @@ impl Brackets {
         })
     }
 
-    /// Returns the number of bytes up to and with the bracket that closes the outermost of `depth`
-    /// open brackets, or `None` if that is not in the block.
+    /// Returns the number of bytes up to and including the bracket that closes the outermost of
+    /// `depth` open brackets, or `None` if the block does not have that bracket.
     #[inline]
     pub(super) fn end(&self, depth: usize) -> Option<usize> {
         if self.closed() < depth {
@@ -99,17 +100,18 @@ fn escaped_bytes(backslashes: u64, escaped: bool) -> (u64, bool) {
     const EVEN: u64 = 0x5555_5555_5555_5555;
     let before = u64::from(escaped);
     let backslashes = backslashes & !before;
-    let behind = backslashes << 1 | before;
-    // Every second byte behind a backslash is escaped: those at odd bits if the run of backslashes
-    // begins at an even bit, and otherwise those at even bits. Of the runs of the second kind, the
-    // sum has no backslash: the addition of its first bit carries the run away, to the bit behind
-    // it, and out of the mask if the run is at the end of the block.
-    let odd_starts = backslashes & !EVEN & !behind;
+    let after = backslashes << 1 | before;
+    // In a run of backslashes, the first one escapes the byte after it, the third one does, and so
+    // on. If the run begins at an even bit, the escaped bytes are at odd bits, and otherwise at
+    // even bits. The sum distinguishes the runs. If a run begins at an odd bit, its first bit is
+    // added to it, so all its bits become 0 and the bit after the run becomes 1. That bit is
+    // carried out of the mask if the run ends the block: then the next block begins escaped.
+    let odd_starts = backslashes & !EVEN & !after;
     let (sum, carry) = odd_starts.overflowing_add(backslashes);
-    ((EVEN ^ (sum << 1)) & behind, carry)
+    ((EVEN ^ (sum << 1)) & after, carry)
 }
 
-/// Returns for each bit the parity of the bits up to and with it.
+/// Returns for each bit the parity of the bits up to and including it.
 fn parity(mut mask: u64) -> u64 {
     for shift in [1, 2, 4, 8, 16, 32] {
         mask ^= mask << shift;

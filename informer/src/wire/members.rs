@@ -102,7 +102,7 @@ impl<'a> Members<'a> {
 
     fn take(&mut self) -> Result<&'a [u8], WireError> {
         let end = match plain_string(self.rest) {
-            Some((_, behind)) => self.rest.len() - behind.len(),
+            Some((_, after)) => self.rest.len() - after.len(),
             None => Scan::default().end(self.rest).ok_or_else(|| self.broken())?,
         };
         let (value, rest) =
@@ -129,7 +129,7 @@ pub(super) fn text(json: &[u8]) -> Result<Cow<'_, str>, WireError> {
     Ok(text)
 }
 
-/// Returns the text of the JSON string at the beginning of `json`, and the bytes behind it, if the
+/// Returns the text of the JSON string at the beginning of `json`, and the bytes after it, if the
 /// string is ASCII without escapes, as most names and versions are.
 fn plain_string(json: &[u8]) -> Option<(&str, &[u8])> {
     let json = json.strip_prefix(b"\"")?;

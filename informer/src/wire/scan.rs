@@ -175,7 +175,12 @@ mod tests {
     fn value_is_found_wherever_its_blocks_begin() {
         for padding in 0..2 * BLOCK {
             for text in [r"\\", r#"\""#, r#"\\\""#, r"\\\\", "}", "["] {
-                let value = format!(r#"{{"{}{text}":[{{"a":"]"}},"}}"]}}"#, "a".repeat(padding));
+                // The rest is longer than a block, so that a block follows each place.
+                let value = format!(
+                    r#"{{"{}{text}":[{{"a":"]"}},"}}"],"b":"{}"}}"#,
+                    "a".repeat(padding),
+                    "b".repeat(BLOCK),
+                );
                 assert_eq!(end(&[&value, "}]"]), Some(value.len()), "{value}");
             }
         }
@@ -196,10 +201,11 @@ mod tests {
         #[test]
         fn blocks_end_where_single_bytes_end(
             text in text(),
-            cut in 0_usize..400,
+            cut in 0_usize..1_000,
             brackets in 1_usize..20,
         ) {
-            let text = "[".repeat(brackets) + &text;
+            // All open brackets are closed at the end: if a scan never ended, nothing would differ.
+            let text = "[".repeat(brackets) + &text + &"]".repeat(BLOCK);
             let text = text.as_bytes();
             let mut by_bytes = Scan::default();
             let position = text.iter().position(|byte| by_bytes.end(&[*byte]).is_some());

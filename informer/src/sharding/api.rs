@@ -141,7 +141,7 @@ impl GroupApi {
             let ObjectMeta { resource_version, uid, .. } = lease.metadata.clone();
             let deleted = self.delete(&object, resource_version, uid);
             let deleted = self.leases.answer("delete", &object, deleted).await;
-            source = deleted.err().filter(|error| !error.is_conflict());
+            source = deleted.err().filter(|error| !error.is_conflict()).map(Box::new);
         }
         let (lease, label) = (self.leases.title(&object), self.format.selector());
         GroupError::Unlabelled { lease, label, source }

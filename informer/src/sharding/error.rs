@@ -82,7 +82,7 @@ pub enum GroupError {
         /// The label and its value.
         label: String,
         /// The error of the deletion of the Lease, if that failed.
-        source: Option<LeaseError>,
+        source: Option<Box<LeaseError>>,
     },
     /// The informers of the group's controllers in this process have not synced, or an informer of
     /// its shards cannot list, so this process does not join the group. Reported each minute.

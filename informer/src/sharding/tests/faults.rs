@@ -215,7 +215,9 @@ async fn lease_of_the_same_name_without_the_label_is_reported_each_minute_until_
 async fn one_of_the_leases_of_shards_without_the_label_is_reported_each_minute() {
     let server = server();
     let names = ["counter-shard-003", "counter-shard-007"];
-    names.iter().for_each(|name| apply_foreign(&server, name));
+    for name in names {
+        apply_foreign(&server, name);
+    }
     let replica = Replica::start(&server, "a");
     replica.owns(14).await;
     sleep(130 * SECOND).await;

@@ -1,13 +1,18 @@
 //! A line of a watch: an event with its raw object.
 
+use std::sync::LazyLock;
+
 use bytes::Bytes;
-use memchr::memmem;
-use serde_json::json;
+use memchr::memmem::Finder;
+use serde_json::Value;
 
 use super::members::{Members, text};
 use super::outline::Outline;
 use super::{WireError, check};
 use crate::lister_watcher::{EventType, RawObject, RequestError, TooLarge};
+
+/// Finds the name of a member `object`, with its colon.
+static OBJECT_MEMBER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(br#""object":"#));
 
 /// A line of a watch.
 #[derive(Debug)]
@@ -103,7 +108,7 @@ impl InitialEvents {
         if let Some(object) = plain
             && self.is_plain == Some(true)
             && object.len() <= limit
-            && memmem::find(object, br#""object":"#).is_none()
+            && OBJECT_MEMBER.find(object).is_none()
         {
             return Ok(Line::Event(EventType::Added, line.slice_ref(object).into()));
         }
@@ -134,12 +139,11 @@ fn without(member: &str, line: &[u8]) -> RequestError {
 
 /// Returns the object of a bookmark, as JSON text.
 pub(crate) fn bookmark(version: &str, ends_initial_events: bool) -> String {
-    let annotations = if ends_initial_events {
-        json!({ "k8s.io/initial-events-end": "true" })
-    } else {
-        json!({})
-    };
-    json!({ "metadata": { "resourceVersion": version, "annotations": annotations } }).to_string()
+    let annotations =
+        if ends_initial_events { r#"{"k8s.io/initial-events-end":"true"}"# } else { "{}" };
+    // Not a `Value`: a filter makes a bookmark of each event that it drops.
+    let version = Value::from(version);
+    format!(r#"{{"metadata":{{"resourceVersion":{version},"annotations":{annotations}}}}}"#)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bytes::Bytes;
 use deltafifo::ResourceVersion;
 use deltafifo::locks::Mutex;
 use futures_util::FutureExt;
@@ -40,6 +41,8 @@ pub(super) struct Filter {
     source: KubeListerWatcher,
     by: ShardBy,
     count: ShardCount,
+    /// The shards of the group.
+    all: ShardSet,
     selected: Mutex<Arc<Selected>>,
     /// The keys of the lists of added shards, if the group shards by uid.
     keys: Mutex<ListedKeys>,
@@ -73,6 +76,7 @@ impl Filter {
             source,
             by,
             count,
+            all: count.all().collect(),
             selected: Mutex::new(Arc::new(selected)),
             keys: Mutex::default(),
             counts: Mutex::default(),
@@ -186,7 +190,7 @@ impl Filter {
                 Ok(Listed::Meta(meta))
             }
             Ok(Listed::Items(items)) => {
-                let mut kept = Vec::with_capacity(items.len());
+                let mut kept = Vec::new();
                 let (mut keys, mut counts) = (self.keys.lock(), self.counts.lock());
                 for item in items {
                     let (shard, head) = self.read(&item)?;
@@ -195,7 +199,7 @@ impl Filter {
                     }
                     if selected.shards.contains(shard) {
                         keys.add(&head);
-                        kept.push(item);
+                        kept.push(self.detached(selected, item));
                     }
                 }
                 // Even if it is empty, it shows that the server is sending.
@@ -208,6 +212,12 @@ impl Filter {
         }
     }
 
+    /// Returns the object in memory of its own if others are dropped. Objects wait to be compared
+    /// or decoded, and until then each one would hold all text that was received with it.
+    fn detached(&self, selected: &Selected, object: Bytes) -> Bytes {
+        if selected.shards == self.all { object } else { Bytes::copy_from_slice(&object) }
+    }
+
     /// Replaces an event that is not needed by a bookmark of its version. While the watch sends
     /// `initial` events, which come in any order of versions, drops it.
     fn filter_event(
@@ -216,47 +226,50 @@ impl Filter {
         initial: &mut bool,
         event: Result<RawEvent, RequestError>,
     ) -> Option<Result<RawEvent, RequestError>> {
-        let (is_needed, version) = match &event {
-            Ok(RawEvent { kind: EventType::Bookmark, object }) => {
-                if *initial && ends_initial_events(object).unwrap_or_default() {
+        let is_initial = *initial;
+        let passed = |version: &str| {
+            let bookmark = || bookmark(version, false).into();
+            (!is_initial).then(|| Ok(RawEvent { kind: EventType::Bookmark, object: bookmark() }))
+        };
+        match event {
+            Ok(RawEvent { kind: EventType::Bookmark, ref object }) => {
+                if is_initial && ends_initial_events(object).unwrap_or_default() {
                     *initial = false;
                     if let Ok(head) = Head::of(object) {
                         self.listed(&head.version);
                     }
                 }
-                return Some(event);
+                Some(event)
             }
-            Ok(RawEvent { object, .. }) => match self.read(object) {
-                Ok((shard, head)) => {
-                    let has_listed = || {
-                        selected.has_listed(shard, &head.version) || self.keys.lock().covers(&head)
-                    };
-                    let is_needed = selected.shards.contains(shard) && (*initial || !has_listed());
-                    (is_needed, head.version.into_owned())
+            Ok(RawEvent { kind, object }) => {
+                let has_listed = |shard, head: &Head<'_>| {
+                    selected.has_listed(shard, &head.version) || self.keys.lock().covers(head)
+                };
+                match self.read(&object) {
+                    Ok((shard, head))
+                        if selected.shards.contains(shard)
+                            && (is_initial || !has_listed(shard, &head)) => {}
+                    Ok((_, head)) => return passed(&head.version),
+                    Err(error) => return Some(Err(error)),
                 }
-                Err(error) => return Some(Err(error)),
+                Some(Ok(RawEvent { kind, object: self.detached(selected, object) }))
+            }
+            Err(RequestError::TooLarge(ref large)) => match self.may_contain(selected, large) {
+                Ok(true) => Some(event),
+                Ok(false) => passed(&large.resource_version),
+                Err(error) => Some(Err(error)),
             },
-            Err(RequestError::TooLarge(large)) => match self.may_contain(selected, large) {
-                Ok(is_needed) => (is_needed, large.resource_version.clone()),
-                Err(error) => return Some(Err(error)),
-            },
-            Err(_) => return Some(event),
-        };
-        if is_needed {
-            return Some(event);
+            Err(_) => Some(event),
         }
-        let passed =
-            RawEvent { kind: EventType::Bookmark, object: bookmark(&version, false).into() };
-        (!*initial).then_some(Ok(passed))
     }
 
     /// Returns the `shardSelector` of a request for these shards, or `None` if it needs none, or
     /// the server takes none. No selector selects nothing, so a request for no shard has none.
     fn selector(&self, shards: ShardSet) -> Option<String> {
-        let all = self.count.all().all(|shard| shards.contains(shard));
         // Relaxed: the flag guards no other data.
-        let is_left_out =
-            all || shards.is_empty() || self.refuses_selectors.load(Ordering::Relaxed);
+        let is_left_out = shards == self.all
+            || shards.is_empty()
+            || self.refuses_selectors.load(Ordering::Relaxed);
         self.by.selector(shards, self.count).filter(|_| !is_left_out)
     }
 
@@ -370,8 +383,8 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn list_at_a_lower_version_removes_the_floors_above_it() {
+    /// Returns a filter of two shards, over a server that is not asked.
+    fn filter() -> Filter {
         let service = |_: http::Request<kube::client::Body>| async {
             Ok::<_, std::io::Error>(http::Response::new(kube::client::Body::empty()))
         };
@@ -379,7 +392,50 @@ mod tests {
         let maps =
             KubeListerWatcher::new::<k8s_openapi::api::core::v1::ConfigMap>(client, &(), None);
         let metrics = Arc::new(Metrics::of("shop", "counter"));
-        let filter = Filter::new(maps, ShardBy::Key, ShardCount::new(2).unwrap(), metrics);
+        Filter::new(maps, ShardBy::Key, ShardCount::new(2).unwrap(), metrics)
+    }
+
+    #[tokio::test]
+    async fn kept_objects_do_not_hold_the_text_of_dropped_ones() {
+        let filter = filter();
+        let objects: Vec<_> = (1..=8)
+            .map(|n| format!(r#"{{"metadata":{{"name":"o{n}","resourceVersion":"{n}"}}}}"#))
+            .collect();
+        let text = Bytes::from(objects.concat());
+        let mut rest = text.clone();
+        let items: Vec<_> = objects.iter().map(|object| rest.split_to(object.len())).collect();
+        let list = |shards: &[u8]| {
+            let selected =
+                Selected { shards: shards.iter().copied().collect(), ..Selected::default() };
+            match filter.filter_list(&selected, Ok(Listed::Items(items.clone()))) {
+                Ok(Listed::Items(kept)) => kept,
+                other => panic!("{other:?}"),
+            }
+        };
+        let is_within = |kept: &Bytes| text.as_ptr_range().contains(&kept.as_ptr());
+        let of_one = list(&[0]);
+        assert!((1..8).contains(&of_one.len()) && !of_one.iter().any(is_within), "{of_one:?}");
+        assert!(of_one.iter().all(|kept| items.contains(kept)));
+        let of_both = list(&[0, 1]);
+        assert!(of_both == items && of_both.iter().all(is_within), "nothing is dropped");
+
+        let event = |shards: &[u8], item: &Bytes| {
+            let selected =
+                Selected { shards: shards.iter().copied().collect(), floors: vec![None; 2] };
+            let event = RawEvent { kind: EventType::Added, object: item.clone() };
+            filter.filter_event(&selected, &mut true, Ok(event))
+        };
+        for item in &items {
+            let is_kept = of_one.contains(item);
+            let kept = event(&[0], item).map(|event| event.unwrap().object);
+            assert_eq!(kept.as_ref(), is_kept.then_some(item));
+            assert!(!kept.is_some_and(|kept| is_within(&kept)));
+        }
+    }
+
+    #[tokio::test]
+    async fn list_at_a_lower_version_removes_the_floors_above_it() {
+        let filter = filter();
         filter.set_floor([0].into_iter().collect(), "9");
         filter.set_floor([1].into_iter().collect(), "12");
         let has_listed = |shard, version| filter.selected.lock().has_listed(shard, version);

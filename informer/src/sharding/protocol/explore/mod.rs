@@ -26,7 +26,7 @@
 //! one world. The search visits every world that can be reached within its bounds. It remembers
 //! the worlds that it has visited by hashes of 128 bits: among 12 million worlds, two share one
 //! with a probability of about 2·10⁻²⁵. Worlds whose successors it has not visited share their
-//! processes.
+//! equal processes, messages and servers.
 
 mod calm;
 mod contents;

@@ -1,5 +1,6 @@
 //! The state of the server, the processes and the messages between them.
 
+use std::mem;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ impl AsRef<str> for Id {
     }
 }
 
-#[derive(Clone)]
+#[derive(Clone, Hash)]
 pub(super) struct World {
     /// The Lease of the group on the server.
     pub(super) group: Option<Record<Id>>,
@@ -285,34 +286,46 @@ impl World {
     }
 }
 
-/// A world that shares its processes with other worlds.
+/// A world that shares its parts with other worlds.
 #[derive(Clone)]
 pub(super) struct Packed {
     /// A hash of the world that does not depend on the order of messages.
     pub(super) fingerprint: u128,
-    /// The world without its processes.
-    rest: World,
-    processes: Vec<Rc<Process>>,
+    /// The world without its messages and processes.
+    rest: Rc<World>,
+    messages: Rc<Vec<Message>>,
+    processes: Box<[Rc<Process>]>,
+}
+
+/// The parts of packed worlds.
+#[derive(Default)]
+pub(super) struct WorldParts {
+    rests: Parts<World>,
+    messages: Parts<Vec<Message>>,
+    processes: Parts<Process>,
 }
 
 impl World {
-    pub(super) fn pack(mut self, parts: &mut Parts<Process>) -> Packed {
-        let processes = std::mem::take(&mut self.processes).into_iter();
-        let (hashes, processes): (Vec<_>, _) =
-            processes.map(|process| parts.share(process)).unzip();
-        let Self { group, members, shards, objects, processes: _, messages, faults, is_stale } =
-            &self;
-        let messages = messages.iter().map(fingerprint).fold(0, u128::wrapping_add);
-        let fingerprint =
-            fingerprint(&(group, members, shards, objects, hashes, messages, faults, is_stale));
-        Packed { fingerprint, rest: self, processes }
+    pub(super) fn pack(mut self, parts: &mut WorldParts) -> Packed {
+        let processes = mem::take(&mut self.processes).into_iter();
+        let (processes, shared): (Vec<_>, Vec<_>) =
+            processes.map(|process| parts.processes.share(process)).unzip();
+        let messages = mem::take(&mut self.messages);
+        let all_messages = messages.iter().map(fingerprint).fold(0, u128::wrapping_add);
+        let (rest_hash, rest) = parts.rests.share(self);
+        Packed {
+            fingerprint: fingerprint(&(rest_hash, all_messages, processes)),
+            rest,
+            messages: parts.messages.share(messages).1,
+            processes: shared.into(),
+        }
     }
 }
 
 impl Packed {
     pub(super) fn unpack(&self) -> World {
         let processes = self.processes.iter().map(|process| Process::clone(process)).collect();
-        World { processes, ..self.rest.clone() }
+        World { processes, messages: self.messages.to_vec(), ..World::clone(&self.rest) }
     }
 }
 

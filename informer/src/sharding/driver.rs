@@ -374,14 +374,16 @@ impl<'g> Member<'g> {
     /// Reports an error, unless a request with the same verb has just failed in the same way. Of
     /// Leases without the label, reports one each minute, and other errors about a Lease once.
     fn report(&mut self, error: &GroupError) {
-        let (kind, of) = error.subject();
         let is_due = match error {
             GroupError::Lease(error) => self.failing.failed(error),
             GroupError::Foreign { .. } | GroupError::Unlabelled { .. } => {
                 let now = self.context.clock.now().monotonic;
-                self.context.once_per_minute.is_due(kind, now)
+                self.context.once_per_minute.is_due(error, now)
             }
-            _ => self.reported.insert(format!("{kind} {of}")),
+            _ => {
+                let (kind, of) = error.subject();
+                self.reported.insert(format!("{kind} {of}"))
+            }
         };
         if is_due {
             self.context.report(error);

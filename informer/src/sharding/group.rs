@@ -37,9 +37,10 @@ pub struct ShardGroup(Arc<GroupContext>);
 pub(super) struct OncePerMinute(Mutex<BTreeMap<&'static str, Duration>>);
 
 impl OncePerMinute {
-    /// Returns whether an error of this kind is to be reported at this time of the monotonic clock:
-    /// not within a minute after the last one.
-    pub(super) fn is_due(&self, kind: &'static str, now: Duration) -> bool {
+    /// Returns whether an error is to be reported at this time of the monotonic clock: not within a
+    /// minute after the last one of its kind.
+    pub(super) fn is_due(&self, error: &GroupError, now: Duration) -> bool {
+        let (kind, _) = error.subject();
         let mut reported = self.0.lock();
         let last = reported.get(kind);
         let is_due = last.is_none_or(|last| now.saturating_sub(*last) >= REPORT_EVERY);
@@ -200,13 +201,14 @@ impl ShardGroup {
             uid: metadata.uid.as_deref().unwrap_or_default(),
         };
         let Some(shard) = gate.shard_of(id) else {
-            if once_per_minute.is_due("no shard", clock.now().monotonic) {
-                let object = [id.namespace, id.name].map(str::to_owned);
-                self.0.report(&GroupError::NoShard {
-                    object: object.join("/").trim_start_matches('/').to_owned(),
-                    property: gate.by().as_str(),
-                    group: self.0.title(),
-                });
+            let object = [id.namespace, id.name].join("/");
+            let error = GroupError::NoShard {
+                object: object.trim_start_matches('/').to_owned(),
+                property: gate.by().as_str(),
+                group: self.0.title(),
+            };
+            if once_per_minute.is_due(&error, clock.now().monotonic) {
+                self.0.report(&error);
             }
             return None;
         };

@@ -54,8 +54,8 @@ pub enum GroupError {
     },
     /// A Lease that is to be created exists, and does not have the label of the group: another
     /// program has created it, or the server has removed the label, see
-    /// [`Unlabelled`](Self::Unlabelled). The creation is repeated each retry period. One such Lease
-    /// is reported each minute.
+    /// [`Unlabelled`](Self::Unlabelled). The creation is repeated after pauses that double from the
+    /// retry period to a minute. One such Lease is reported each minute.
     #[error(
         "lease {lease} exists without the label {label}, so it is not one of the group, which needs \
          the name; delete it, or choose another name for the group"
@@ -68,9 +68,10 @@ pub enum GroupError {
     },
     /// The server has stored a Lease of the group without the label of the group, so the watches of
     /// the members do not show the Lease. A member whose own Lease is not shown holds no shard: it
-    /// deletes that Lease, and creates it again each retry period, so one such Lease is reported
-    /// each minute. Members do not delete the Leases of shards and of the group: once such a Lease
-    /// is stored without the label, [`Foreign`](Self::Foreign) is reported.
+    /// deletes that Lease, and creates it again after pauses that double from the retry period to a
+    /// minute. One such Lease is reported each minute. Members do not delete the Leases of shards
+    /// and of the group: once such a Lease is stored without the label, [`Foreign`](Self::Foreign)
+    /// is reported.
     #[error(
         "the server has stored lease {lease} without the label {label}, so no member of the group \
          sees the lease; find the webhook or policy that removes the label, and exempt these \

@@ -67,9 +67,9 @@
 //! reports [`GroupError::NotFilled`] each minute. If work on a shard continues after the drain
 //! timeout, no other member gets the shard, and the member reports [`GroupError::NotDrained`] each
 //! minute. If a webhook removes the label of the group from the Leases of members, no member sees
-//! them, so none becomes live: each member deletes its Lease, creates it again each retry period,
-//! and reports [`GroupError::Unlabelled`] each minute. The variants of [`GroupError`] say what else
-//! can fail.
+//! them, so none becomes live: each member deletes its Lease, creates it again after pauses of up
+//! to a minute, and reports [`GroupError::Unlabelled`] each minute. The variants of [`GroupError`]
+//! say what else can fail.
 //!
 //! A member renews its own Lease each third of the lease duration, or each half of the renew
 //! deadline if that is shorter. The Leases of shards are written only when shards move. A member

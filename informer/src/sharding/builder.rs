@@ -142,9 +142,10 @@ impl ShardGroupBuilder {
         self
     }
 
-    /// Sets a function that is called for each error. By default errors are logged. An error that
-    /// repeats, with the same verb and the same status code, is reported once until a request with
-    /// this verb succeeds.
+    /// Sets a function that is called for each error. By default errors are logged. A failure of
+    /// requests that repeats, with the same verb and the same status code, is reported once until a
+    /// request with this verb succeeds. The variants of [`GroupError`] say how often the other
+    /// errors are reported.
     pub fn on_error(mut self, on_error: impl Fn(&GroupError) + Send + Sync + 'static) -> Self {
         self.on_error = Arc::new(on_error);
         self

@@ -41,7 +41,8 @@ pub enum GroupError {
     /// A request for a Lease failed.
     #[error(transparent)]
     Lease(LeaseError),
-    /// The server's resource versions are not numbers.
+    /// The server's resource versions are not numbers. Each membership reports this once for each
+    /// Lease.
     #[error(
         "the resource version {version:?} of lease {lease} is not a number, so this member cannot \
          order changes, and holds no shard; use an API server that numbers versions, or leader election"
@@ -147,7 +148,8 @@ pub enum GroupError {
         /// Namespace and name of the group.
         group: String,
     },
-    /// A Lease with the label of the group has a name that no Lease of the group has.
+    /// A Lease with the label of the group has a name that no Lease of the group has. Each
+    /// membership reports this once for each Lease.
     #[error("lease {lease} has the label of the group, but not a name of its leases; delete it")]
     Unknown {
         /// Namespace and name of the lease.

@@ -216,13 +216,15 @@ impl ShardGroup {
     }
 
     /// Returns an error if work continues although the Lease of this member has expired. Use it in
-    /// a liveness probe. The error is possible because work that blocks its thread cannot be
-    /// dropped, also if the future of [`run_until`](Self::run_until) is. A member without work on
-    /// shards is always healthy.
+    /// a liveness probe. The error is possible because some work cannot be dropped, even if the
+    /// future of [`run_until`](Self::run_until) is: work that blocks its thread, holds a clone of a
+    /// permit, or waits for the answer to a request of the permit's client. A member without work
+    /// on shards is healthy, if that future is polled or was dropped.
     ///
     /// # Errors
     /// [`CheckError`] if a permit is out, or a request of its client is not answered, `tolerance`
-    /// after the Lease has expired.
+    /// after the Lease has expired; or if the future of `run_until` is not polled while the member
+    /// owns shards.
     pub fn check(&self, tolerance: Duration) -> Result<(), CheckError> {
         let GroupContext { timing, clock, gate, working_until, .. } = &*self.0;
         // By the monotonic clock alone, so that a step of the wall clock does not end a process.

@@ -45,7 +45,7 @@
 //!   differ by a factor of less than the lease duration divided by the renew deadline, no suspended
 //!   machine stops both of its clocks, and nobody removes a holder by hand, or deletes the Lease of
 //!   a shard and creates one without a holder.
-//! - No request of [`Permit::client`] is sent after the permit is lost. The limits of
+//! - No mutating request of [`Permit::client`] is sent after the permit is lost. The limits of
 //!   [`Term::client`](crate::leader_election::Term::client) hold here as well. A write that must
 //!   not come from a former owner needs a `resourceVersion`, or the permit's fencing token.
 //! - Before the first work on a shard, the stores of all controllers that are sharded by the group,

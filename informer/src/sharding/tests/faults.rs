@@ -69,6 +69,25 @@ async fn check_finds_work_that_outlives_a_dropped_run() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn check_fails_if_the_run_of_an_owner_is_not_polled() {
+    let group = builder_of(server().client(), "a").build().unwrap();
+    let mut run = std::pin::pin!(group.run_until(std::future::pending()));
+    let mut owned = group.owned();
+    tokio::select! {
+        ended = &mut run => panic!("{ended:?}"),
+        owned = owned.wait_for(|owned| owned.len() == 16) => assert!(owned.is_ok()),
+    }
+    sleep(14 * SECOND).await;
+    assert!(group.check(Duration::ZERO).is_ok());
+    sleep(2 * SECOND).await;
+    assert!(group.check(Duration::ZERO).is_err());
+    tokio::select! {
+        ended = run => panic!("{ended:?}"),
+        () = sleep(SECOND) => assert!(group.check(Duration::ZERO).is_ok()),
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn watch_that_falls_silent_is_replaced_before_the_renew_deadline() {
     let server = server();
     server.fault(Fault::hang(After::Bytes(0)).on(Verb::Watch));

@@ -205,6 +205,12 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::ReportedHoldContinues
         | Mutant::ReportedGateIsReportedAgain
         | Mutant::EndedWorkWakesNoOwner
+        | Mutant::FirstGateIsAwaited
+        | Mutant::IdleGateReportsTheFirst
+        | Mutant::OneReportForIdleGates
+        | Mutant::DroppedWaitLosesItsGate
+        | Mutant::LaterCloseIsNotAwaited
+        | Mutant::AllIdleReportsNone
         | Mutant::JoinsOwnStripe
         | Mutant::JoinsEndedHold
         | Mutant::DroppedGatesKeepHolds => &["gate"],

@@ -149,12 +149,32 @@ impl<H: Hold> Gates<H> {
     pub async fn idle(&self) -> u8 {
         let idle = wait_async(&self.idle, || {
             let mut unreported = self.unreported.lock();
-            let idle = unreported.iter().copied().find(|number| self.is_idle(*number))?;
+            let is_idle = |number: &u8| self.is_idle(*number);
+            let idle = unreported.iter().copied().find(is_idle);
+            mutant!(FirstGateIsAwaited => let idle = unreported.first().copied().filter(is_idle));
+            let idle = idle?;
+            mutant!(IdleGateReportsTheFirst => let idle = *unreported.first()?);
             mutant!(ReportedGateIsReportedAgain => return Some(idle));
             unreported.remove(&idle);
             Some(idle)
         });
         let number = idle.await;
+        mutant!(DroppedWaitLosesItsGate => {
+            use std::task::Poll;
+            let mut is_first = true;
+            std::future::poll_fn(|context| {
+                context.waker().wake_by_ref();
+                if mem::take(&mut is_first) { Poll::Pending } else { Poll::Ready(()) }
+            })
+            .await;
+        });
+        mutant!(OneReportForIdleGates => {
+            let mut unreported = self.unreported.lock();
+            let idle: Vec<u8> = unreported.iter().copied().filter(|n| self.is_idle(*n)).collect();
+            idle.iter().for_each(|number| _ = unreported.remove(number));
+            drop(unreported);
+            idle.iter().for_each(|number| Gate::replace(self.gate(*number), None));
+        });
         mutant!(ReportedHoldContinues => return number);
         Gate::replace(self.gate(number), None);
         number
@@ -162,6 +182,17 @@ impl<H: Hold> Gates<H> {
 
     /// Waits until no gate that was closed has work in progress.
     pub async fn all_idle(&self) {
+        mutant!(LaterCloseIsNotAwaited => {
+            let closed = self.unreported.lock().len();
+            for _ in 0..closed {
+                self.idle().await;
+            }
+            return;
+        });
+        mutant!(AllIdleReportsNone => {
+            let all = || self.unreported.lock().iter().all(|number| self.is_idle(*number));
+            return wait_async(&self.idle, || all().then_some(())).await;
+        });
         while !self.unreported.lock().is_empty() {
             self.idle().await;
         }

@@ -118,8 +118,10 @@ impl ShardGroupBuilder {
         self
     }
 
-    /// Sets the time limit of each request for a Lease, and the time until a failed one is
-    /// repeated. The default is 2 s.
+    /// Sets the time limit of each request for a Lease, and the shortest time until a failed one is
+    /// repeated. The default is 2 s. While lists and watches of the Leases fail, the pauses between
+    /// them grow to the lease duration. While the server has a Lease without the label of the
+    /// group, the pauses between the writes of this Lease grow to a minute.
     pub fn retry_period(mut self, period: Duration) -> Self {
         self.timing.retry_period = period;
         self
@@ -140,9 +142,10 @@ impl ShardGroupBuilder {
         self
     }
 
-    /// Sets a function that is called for each error. By default errors are logged. An error that
-    /// repeats, with the same verb and the same status code, is reported once until a request with
-    /// this verb succeeds.
+    /// Sets a function that is called for each error. By default errors are logged. A failure of
+    /// requests that repeats, with the same verb and the same status code, is reported once until a
+    /// request with this verb succeeds. The variants of [`GroupError`] say how often the other
+    /// errors are reported.
     pub fn on_error(mut self, on_error: impl Fn(&GroupError) + Send + Sync + 'static) -> Self {
         self.on_error = Arc::new(on_error);
         self

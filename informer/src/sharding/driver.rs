@@ -1,7 +1,7 @@
 //! The run of a group: it drives the protocol of one member after another, sends their requests,
 //! watches the Leases, and gives orders to the gate and the participants.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use super::metrics::Metrics;
 #[cfg(test)]
 use super::mutants::TaskMutant;
 use super::object::{GroupLease, LeaseName};
-use super::participants::reporting;
+use super::participants::{REPORT_EVERY, reporting};
 use super::protocol::{Answer, MemberEnd, MemberStep, Protocol, Request, Write};
 use super::shards::ShardSet;
 use crate::lease::{Clocks, Failing};
@@ -34,6 +34,11 @@ const GATHERS_FOR: Duration = Duration::from_millis(100);
 /// The number of members up to which a group works well. Each member receives every write of all
 /// others.
 const MAX_MEMBERS: usize = 50;
+
+/// The longest pause between attempts to write a Lease that the server has without the label of the
+/// group. An attempt finds out whether that is still so. Such Leases are reported each minute, so a
+/// longer pause would make reports rarer, and a shorter one would not make them more frequent.
+const MAX_PAUSE: Duration = REPORT_EVERY;
 
 /// The request to stop a group.
 pub(super) struct Stop<'s> {
@@ -164,6 +169,8 @@ struct Member<'g> {
     deadline: Option<Clocks>,
     mismatch: Option<RunError>,
     failing: Failing,
+    /// The next pause before each Lease that the server has without the label of the group.
+    pauses: HashMap<LeaseName, Duration>,
     /// The subjects of the reported errors that concern one Lease.
     reported: BTreeSet<String>,
 }
@@ -191,6 +198,7 @@ impl<'g> Member<'g> {
             deadline: None,
             mismatch: None,
             failing: Failing::default(),
+            pauses: HashMap::new(),
             reported: BTreeSet::new(),
         }
     }
@@ -310,10 +318,22 @@ impl<'g> Member<'g> {
             }
             Err(error) => {
                 self.report(&error);
-                Answer::Unclear
+                Answer::Unclear { pause: self.pause(&name, &error) }
             }
         };
         self.protocol.answered(self.context.clock.now(), &name, number, &answer);
+    }
+
+    /// Returns the time until the next request for a Lease whose last one has failed. While the
+    /// server has the Lease without the label, it doubles.
+    fn pause(&mut self, name: &LeaseName, error: &GroupError) -> Duration {
+        let retry_period = self.context.timing.retry_period;
+        let (GroupError::Foreign { .. } | GroupError::Unlabelled { .. }) = error else {
+            return retry_period;
+        };
+        let next = self.pauses.entry(name.clone()).or_insert(retry_period);
+        let doubled = next.saturating_mul(2).min(MAX_PAUSE.max(retry_period));
+        std::mem::replace(next, doubled)
     }
 
     fn watched(&mut self, event: Watched) {
@@ -366,7 +386,9 @@ impl<'g> Member<'g> {
         }
     }
 
+    /// Takes note of a state of a Lease, which has the label.
     fn learn(&mut self, lease: &GroupLease) {
+        self.pauses.remove(&lease.name);
         let name = self.api.format.name_of(&lease.name);
         self.known.learn(name, lease.record.version, &lease.object);
     }
@@ -374,14 +396,16 @@ impl<'g> Member<'g> {
     /// Reports an error, unless a request with the same verb has just failed in the same way. Of
     /// Leases without the label, reports one each minute, and other errors about a Lease once.
     fn report(&mut self, error: &GroupError) {
-        let (kind, of) = error.subject();
         let is_due = match error {
             GroupError::Lease(error) => self.failing.failed(error),
             GroupError::Foreign { .. } | GroupError::Unlabelled { .. } => {
                 let now = self.context.clock.now().monotonic;
-                self.context.once_per_minute.is_due(kind, now)
+                self.context.once_per_minute.is_due(error, now)
             }
-            _ => self.reported.insert(format!("{kind} {of}")),
+            _ => {
+                let (kind, of) = error.subject();
+                self.reported.insert(format!("{kind} {of}"))
+            }
         };
         if is_due {
             self.context.report(error);

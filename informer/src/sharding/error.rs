@@ -41,7 +41,8 @@ pub enum GroupError {
     /// A request for a Lease failed.
     #[error(transparent)]
     Lease(LeaseError),
-    /// The server's resource versions are not numbers.
+    /// The server's resource versions are not numbers. Each membership reports this once for each
+    /// Lease.
     #[error(
         "the resource version {version:?} of lease {lease} is not a number, so this member cannot \
          order changes, and holds no shard; use an API server that numbers versions, or leader election"
@@ -54,8 +55,8 @@ pub enum GroupError {
     },
     /// A Lease that is to be created exists, and does not have the label of the group: another
     /// program has created it, or the server has removed the label, see
-    /// [`Unlabelled`](Self::Unlabelled). The creation is repeated each retry period. One such Lease
-    /// is reported each minute.
+    /// [`Unlabelled`](Self::Unlabelled). The creation is repeated after pauses that double from the
+    /// retry period to a minute. One such Lease is reported each minute.
     #[error(
         "lease {lease} exists without the label {label}, so it is not one of the group, which needs \
          the name; delete it, or choose another name for the group"
@@ -68,9 +69,10 @@ pub enum GroupError {
     },
     /// The server has stored a Lease of the group without the label of the group, so the watches of
     /// the members do not show the Lease. A member whose own Lease is not shown holds no shard: it
-    /// deletes that Lease, and creates it again each retry period, so one such Lease is reported
-    /// each minute. Members do not delete the Leases of shards and of the group: once such a Lease
-    /// is stored without the label, [`Foreign`](Self::Foreign) is reported.
+    /// deletes that Lease, and creates it again after pauses that double from the retry period to a
+    /// minute. One such Lease is reported each minute. Members do not delete the Leases of shards
+    /// and of the group: once such a Lease is stored without the label, [`Foreign`](Self::Foreign)
+    /// is reported.
     #[error(
         "the server has stored lease {lease} without the label {label}, so no member of the group \
          sees the lease; find the webhook or policy that removes the label, and exempt these \
@@ -146,7 +148,8 @@ pub enum GroupError {
         /// Namespace and name of the group.
         group: String,
     },
-    /// A Lease with the label of the group has a name that no Lease of the group has.
+    /// A Lease with the label of the group has a name that no Lease of the group has. Each
+    /// membership reports this once for each Lease.
     #[error("lease {lease} has the label of the group, but not a name of its leases; delete it")]
     Unknown {
         /// Namespace and name of the lease.

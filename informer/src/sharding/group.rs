@@ -37,9 +37,10 @@ pub struct ShardGroup(Arc<GroupContext>);
 pub(super) struct OncePerMinute(Mutex<BTreeMap<&'static str, Duration>>);
 
 impl OncePerMinute {
-    /// Returns whether an error of this kind is to be reported at this time of the monotonic clock:
-    /// not within a minute after the last one.
-    pub(super) fn is_due(&self, kind: &'static str, now: Duration) -> bool {
+    /// Returns whether an error is to be reported at this time of the monotonic clock: not within a
+    /// minute after the last one of its kind.
+    pub(super) fn is_due(&self, error: &GroupError, now: Duration) -> bool {
+        let (kind, _) = error.subject();
         let mut reported = self.0.lock();
         let last = reported.get(kind);
         let is_due = last.is_none_or(|last| now.saturating_sub(*last) >= REPORT_EVERY);
@@ -200,13 +201,14 @@ impl ShardGroup {
             uid: metadata.uid.as_deref().unwrap_or_default(),
         };
         let Some(shard) = gate.shard_of(id) else {
-            if once_per_minute.is_due("no shard", clock.now().monotonic) {
-                let object = [id.namespace, id.name].map(str::to_owned);
-                self.0.report(&GroupError::NoShard {
-                    object: object.join("/").trim_start_matches('/').to_owned(),
-                    property: gate.by().as_str(),
-                    group: self.0.title(),
-                });
+            let object = [id.namespace, id.name].join("/");
+            let error = GroupError::NoShard {
+                object: object.trim_start_matches('/').to_owned(),
+                property: gate.by().as_str(),
+                group: self.0.title(),
+            };
+            if once_per_minute.is_due(&error, clock.now().monotonic) {
+                self.0.report(&error);
             }
             return None;
         };
@@ -214,13 +216,15 @@ impl ShardGroup {
     }
 
     /// Returns an error if work continues although the Lease of this member has expired. Use it in
-    /// a liveness probe. The error is possible because work that blocks its thread cannot be
-    /// dropped, also if the future of [`run_until`](Self::run_until) is. A member without work on
-    /// shards is always healthy.
+    /// a liveness probe. The error is possible because some work cannot be dropped, even if the
+    /// future of [`run_until`](Self::run_until) is: work that blocks its thread, holds a clone of a
+    /// permit, or waits for the answer to a request of the permit's client. A member without work
+    /// on shards is healthy, if that future is polled or was dropped.
     ///
     /// # Errors
     /// [`CheckError`] if a permit is out, or a request of its client is not answered, `tolerance`
-    /// after the Lease has expired.
+    /// after the Lease has expired; or if the future of `run_until` is not polled while the member
+    /// owns shards.
     pub fn check(&self, tolerance: Duration) -> Result<(), CheckError> {
         let GroupContext { timing, clock, gate, working_until, .. } = &*self.0;
         // By the monotonic clock alone, so that a step of the wall clock does not end a process.

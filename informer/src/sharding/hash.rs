@@ -36,14 +36,15 @@ pub enum ShardBy {
     /// shard has none and another has twice its share. Use it only if the namespaces have random
     /// names, or if the objects of a namespace must be reconciled by one member.
     ///
-    /// A controller logs a warning once it owns a shard that has more than four times as many
-    /// objects as the other shards have on average, which no shard of this example has. An informer
-    /// [of a member's shards](crate::SharedInformer::in_shards) counts the objects of the other
-    /// shards in each of its lists before it drops them. The controller compares the numbers of the
-    /// last list, even if shards have left since. If the server selects, a list has only the
-    /// objects of the member's shards, unless the member holds all shards. Without the numbers of
-    /// other shards, the controller compares only the shards that the member owns, and logs nothing
-    /// if it owns one.
+    /// A controller logs one warning, once it owns a shard that has more than four times as many
+    /// objects as the other shards have on average, which no shard of this example has. With fewer
+    /// than 1,000 objects in all, it logs nothing. An informer [of a member's
+    /// shards](crate::SharedInformer::in_shards) counts the objects of the other shards in each of
+    /// its lists before it drops them. The controller compares the numbers of the last list, even
+    /// if shards have left since. If the server selects, a list has only the objects of the
+    /// member's shards, unless the member holds all shards. Without the numbers of other shards,
+    /// the controller compares only the shards that the member owns, and logs nothing if it owns
+    /// one.
     Namespace,
     /// The uid. "No two reconciles of an object at once" is promised for each uid: an object that
     /// is deleted and created again is another object, and its first reconcile may begin on one

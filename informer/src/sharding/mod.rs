@@ -45,7 +45,7 @@
 //!   differ by a factor of less than the lease duration divided by the renew deadline, no suspended
 //!   machine stops both of its clocks, and nobody removes a holder by hand, or deletes the Lease of
 //!   a shard and creates one without a holder.
-//! - No request of [`Permit::client`] is sent after the permit is lost. The limits of
+//! - No mutating request of [`Permit::client`] is sent after the permit is lost. The limits of
 //!   [`Term::client`](crate::leader_election::Term::client) hold here as well. A write that must
 //!   not come from a former owner needs a `resourceVersion`, or the permit's fencing token.
 //! - Before the first work on a shard, the stores of all controllers that are sharded by the group,
@@ -67,9 +67,9 @@
 //! reports [`GroupError::NotFilled`] each minute. If work on a shard continues after the drain
 //! timeout, no other member gets the shard, and the member reports [`GroupError::NotDrained`] each
 //! minute. If a webhook removes the label of the group from the Leases of members, no member sees
-//! them, so none becomes live: each member deletes its Lease, creates it again each retry period,
-//! and reports [`GroupError::Unlabelled`] each minute. The variants of [`GroupError`] say what else
-//! can fail.
+//! them, so none becomes live: each member deletes its Lease, creates it again after pauses of up
+//! to a minute, and reports [`GroupError::Unlabelled`] each minute. The variants of [`GroupError`]
+//! say what else can fail.
 //!
 //! A member renews its own Lease each third of the lease duration, or each half of the renew
 //! deadline if that is shorter. The Leases of shards are written only when shards move. A member

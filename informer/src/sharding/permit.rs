@@ -150,7 +150,7 @@ impl Permit {
     /// answered.
     ///
     /// The client belongs to the member's hold on the shard. If it is kept after the permits were
-    /// dropped, it refuses requests once the shard has moved.
+    /// dropped, it refuses mutating requests once the shard has moved.
     #[must_use]
     pub fn client(&self) -> Client {
         let HeldShard { fenced: cell, runtime, client, hold, .. } = self.held();

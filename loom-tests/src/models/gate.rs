@@ -117,9 +117,44 @@ pub const MODELS: &[Model] = &[
         outcomes: &["held", "lost"],
         body: dropped_with_work_in_progress,
     },
+    Model {
+        name: "gate::pending_wait_is_dropped",
+        bound: Some(3), // 0.2 s
+        at_least: 1020,
+        outcomes: &["reported by the first wait", "reported by the second wait"],
+        body: pending_wait_is_dropped,
+    },
+    Model {
+        name: "gate::two_gates_become_idle",
+        bound: Some(2), // 0.9 s
+        at_least: 5420,
+        outcomes: &["idle"],
+        body: two_gates_become_idle,
+    },
+    Model {
+        name: "gate::idle_beside_work_behind_another_gate",
+        bound: None,
+        at_least: 17_130,
+        outcomes: &["1, then 0"],
+        body: idle_beside_work_behind_another_gate,
+    },
+    Model {
+        name: "gate::all_idle_beside_work_that_ends",
+        bound: Some(2), // 1 s
+        at_least: 5260,
+        outcomes: &["idle"],
+        body: all_idle_beside_work_that_ends,
+    },
+    Model {
+        name: "gate::all_idle_beside_a_gate_that_is_closed_again",
+        bound: Some(2), // 1.3 s
+        at_least: 7170,
+        outcomes: &["idle"],
+        body: all_idle_beside_a_gate_that_is_closed_again,
+    },
 ];
 
-/// The only gate of these models.
+/// The only gate of most of these models.
 const GATE: u8 = 0;
 
 /// The mark that the owner leaves in the count when the gate was reported to be idle: from here on
@@ -158,23 +193,13 @@ fn term_of(work: &Piece) -> usize {
     work.tenure().held().hold().term
 }
 
-/// A shard with its gate, and the count of its ended work as in the models of `admission`: work
-/// adds 1 when it begins and 9 when it ends.
-struct Shard {
-    gates: Gates<Lease>,
-    work: AtomicUsize,
-}
+/// The count of the ended work behind a gate, as in the models of `admission`: work adds 1 when it
+/// begins and 9 when it ends.
+struct Count(AtomicUsize);
 
-impl Shard {
-    /// Returns a shard that is open in the first term.
-    fn open() -> Arc<Self> {
-        let shard = Arc::new(Self { gates: Gates::new(1), work: AtomicUsize::new(0) });
-        shard.open_in(1);
-        shard
-    }
-
-    fn open_in(&self, term: usize) {
-        self.gates.open(GATE, |lease| lease.term == term, || Lease::new(term));
+impl Count {
+    fn new() -> Self {
+        Self(AtomicUsize::new(0))
     }
 
     /// Does a piece of work that was admitted, and ends it.
@@ -186,21 +211,93 @@ impl Shard {
 
     /// Fails if another member may work on the shard.
     fn add(&self, amount: usize) {
-        let before = self.work.fetch_add(amount, Ordering::Relaxed);
+        let before = self.0.fetch_add(amount, Ordering::Relaxed);
         assert!(before < REPORTED, "work continues after the gate was reported to be idle");
+    }
+
+    /// Takes note that the gate was reported to be idle. All work must have ended, and none may
+    /// follow. Returns the number of the pieces of work.
+    fn reported(&self) -> usize {
+        let done = self.0.fetch_add(REPORTED, Ordering::Relaxed);
+        assert!(done < REPORTED, "the gate is reported twice");
+        assert_eq!(done % 10, 0, "the gate is reported to be idle, and work is in progress");
+        done / 10
+    }
+}
+
+/// Polls a future once.
+fn poll_once<R>(future: impl Future<Output = R>) -> Poll<R> {
+    pin!(future).as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// A shard with its gate.
+struct Shard {
+    gates: Gates<Lease>,
+    work: Count,
+}
+
+impl Shard {
+    /// Returns a shard that is open in the first term.
+    fn open() -> Arc<Self> {
+        let shard = Arc::new(Self { gates: Gates::new(1), work: Count::new() });
+        shard.open_in(1);
+        shard
+    }
+
+    fn open_in(&self, term: usize) {
+        self.gates.open(GATE, |lease| lease.term == term, || Lease::new(term));
     }
 
     /// Waits until the closed gate is idle. All work must have ended, and none may follow.
     fn idle(&self) -> String {
         let held = self.gates.held(GATE).unwrap();
         assert_eq!(block_on(self.gates.idle()), GATE);
-        let done = self.work.fetch_add(REPORTED, Ordering::Relaxed);
-        assert_eq!(done % 10, 0, "the gate is reported to be idle, and work is in progress");
+        let done = self.work.reported();
         assert!(!held.hold().is_held(), "the hold continues after the report");
-        let mut again = pin!(self.gates.idle());
-        let again = again.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        assert_eq!(again, Poll::Pending, "the gate is reported twice");
-        format!("idle, {} done", done / 10)
+        assert_eq!(poll_once(self.gates.idle()), Poll::Pending, "the gate is reported twice");
+        format!("idle, {done} done")
+    }
+}
+
+/// Two shards of one owner.
+struct Two {
+    gates: Gates<Lease>,
+    work: [Count; 2],
+}
+
+impl Two {
+    /// Returns shards that are open, and a piece of work behind each gate.
+    fn with_work() -> (Arc<Self>, [Piece; 2]) {
+        let two = Arc::new(Self { gates: Gates::new(2), work: [Count::new(), Count::new()] });
+        let work = [0, 1].map(|gate| two.admit(gate));
+        (two, work)
+    }
+
+    /// Opens a gate, and starts a piece of work behind it.
+    fn admit(&self, gate: u8) -> Piece {
+        self.gates.open(gate, |_| false, || Lease::new(1));
+        self.gates.admit(gate).unwrap()
+    }
+
+    fn close(&self) {
+        (0..2).for_each(|gate| self.gates.close(gate));
+    }
+
+    fn count(&self, gate: u8) -> &Count {
+        &self.work[usize::from(gate)]
+    }
+
+    /// Starts a thread that ends the work behind a gate.
+    fn end(two: &Arc<Self>, gate: u8, work: Piece) -> JoinHandle<()> {
+        let two = two.clone();
+        thread::spawn(move || two.count(gate).end(work))
+    }
+
+    /// Waits for the report of a gate, whose only piece of work must have ended.
+    fn idle(&self) -> u8 {
+        let gate = block_on(self.gates.idle());
+        assert_eq!(self.count(gate).reported(), 1);
+        gate
     }
 }
 
@@ -219,7 +316,7 @@ fn worker(shard: &Arc<Shard>) -> JoinHandle<usize> {
     spawn(shard, |shard| {
         shard.gates.admit(GATE).map_or(0, |work| {
             let term = term_of(&work);
-            shard.end(work);
+            shard.work.end(work);
             term
         })
     })
@@ -265,7 +362,7 @@ fn work_ends_after_close() -> String {
     let own = shard.gates.admit(GATE).unwrap();
     let other = spawn(&shard, |shard| shard.gates.admit(GATE).unwrap()).join().unwrap();
     shard.gates.close(GATE);
-    let workers = [own, other].map(|work| spawn(&shard, |shard| shard.end(work)));
+    let workers = [own, other].map(|work| spawn(&shard, |shard| shard.work.end(work)));
     let seen = shard.idle();
     workers.into_iter().for_each(|worker| worker.join().unwrap());
     seen
@@ -284,7 +381,7 @@ fn admit_and_revoke() -> String {
     };
     assert!(!lost.tenure().is_held(), "work is held after its hold was revoked");
     assert!(!shard.gates.is_idle(GATE), "a revoked gate is idle, and work is in progress");
-    shard.end(lost);
+    shard.work.end(lost);
     shard.idle();
     "lost".to_owned()
 }
@@ -294,7 +391,7 @@ fn admit_and_revoke() -> String {
 fn request(shard: &Shard, held: &Arc<Held<Lease>>) -> &'static str {
     match Held::join(held) {
         Some(work) => {
-            shard.end(work);
+            shard.work.end(work);
             "sent"
         }
         None => "refused",
@@ -312,7 +409,7 @@ fn request_and_end_of_its_permit() -> String {
         let held = held.clone();
         move |shard| request(shard, &held)
     });
-    shard.end(permit);
+    shard.work.end(permit);
     let seen = shard.idle();
     let sent = client.join().unwrap();
     assert_eq!(request(&shard, &held), "refused", "a request follows the report");
@@ -330,7 +427,7 @@ fn request_and_revoke() -> String {
     });
     shard.gates.revoke(GATE);
     assert_eq!(request(&shard, &held), "refused", "a request follows the revocation");
-    shard.end(permit);
+    shard.work.end(permit);
     shard.idle();
     client.join().unwrap().to_owned()
 }
@@ -347,7 +444,7 @@ fn opened_for_another_hold() -> String {
             let Some(work) = shard.gates.admit(GATE) else { return 0 };
             let term = term_of(&work);
             assert!(term == 2 || !was_closed, "work is admitted in a tenure that is over");
-            shard.end(work);
+            shard.work.end(work);
             term
         }
     });
@@ -368,11 +465,11 @@ fn opened_for_another_hold_with_work_in_progress() -> String {
     shard.gates.close(GATE);
     shard.open_in(2);
     assert!(!former.tenure().is_held(), "work of the former hold is held");
-    let former = spawn(&shard, |shard| shard.end(former));
+    let former = spawn(&shard, |shard| shard.work.end(former));
     let next = shard.gates.admit(GATE).unwrap();
     assert!(next.tenure().is_held(), "work of the next hold is not held");
     shard.gates.close(GATE);
-    shard.end(next);
+    shard.work.end(next);
     let seen = shard.idle();
     former.join().unwrap();
     seen
@@ -387,7 +484,7 @@ fn paused_and_opened_for_another_hold() -> String {
         let paused = paused.clone();
         move |shard| match Work::start(paused) {
             Some(work) => {
-                shard.end(work);
+                shard.work.end(work);
                 "resumed"
             }
             None => "refused",
@@ -411,7 +508,7 @@ fn opened_again_for_its_hold() -> String {
     assert!(permit.tenure().is_held(), "a gate that is opened again loses its work");
     assert!(shard.gates.admit(GATE).is_some());
     shard.gates.close(GATE);
-    let first = spawn(&shard, |shard| shard.end(permit));
+    let first = spawn(&shard, |shard| shard.work.end(permit));
     let seen = shard.idle();
     first.join().unwrap();
     let is_admitted = if worker.join().unwrap() == 1 { "admitted" } else { "refused" };
@@ -475,4 +572,89 @@ fn dropped_with_work_in_progress() -> String {
     drop(shard);
     assert!(!lost.tenure().is_held(), "work is held although its gates are dropped");
     (if worker.join().unwrap() { "held" } else { "lost" }).to_owned()
+}
+
+/// Checks that a wait which is dropped loses no gate: the next one reports the gate. The owner
+/// drops its wait whenever another event comes first.
+fn pending_wait_is_dropped() -> String {
+    let shard = Shard::open();
+    let work = shard.gates.admit(GATE).unwrap();
+    shard.gates.close(GATE);
+    let worker = spawn(&shard, |shard| shard.work.end(work));
+    let first = poll_once(shard.gates.idle());
+    let by = match first {
+        Poll::Ready(gate) => {
+            assert_eq!((gate, shard.work.reported()), (GATE, 1));
+            "first"
+        }
+        Poll::Pending => {
+            assert_eq!(shard.idle(), "idle, 1 done");
+            "second"
+        }
+    };
+    worker.join().unwrap();
+    format!("reported by the {by} wait")
+}
+
+/// Checks that each of two gates is reported once, and after its own work has ended.
+fn two_gates_become_idle() -> String {
+    let (two, [work, other]) = Two::with_work();
+    two.close();
+    let workers = [Two::end(&two, 0, work), Two::end(&two, 1, other)];
+    assert_ne!(two.idle(), two.idle());
+    assert_eq!(poll_once(two.gates.idle()), Poll::Pending, "a gate is reported twice");
+    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    "idle".to_owned()
+}
+
+/// Checks that a gate is reported although work continues behind another gate that was closed
+/// before, and that this work stays in its tenure.
+fn idle_beside_work_behind_another_gate() -> String {
+    let (two, [work, other]) = Two::with_work();
+    two.close();
+    let worker = Two::end(&two, 1, other);
+    let first = two.idle();
+    assert!(work.tenure().is_held(), "the report of another gate ends the hold");
+    two.count(0).end(work);
+    let second = two.idle();
+    worker.join().unwrap();
+    format!("{first}, then {second}")
+}
+
+/// Checks that the wait for all gates ends after the work behind each, and with their holds.
+fn all_idle_beside_work_that_ends() -> String {
+    let (two, [work, other]) = Two::with_work();
+    let holds = [&work, &other].map(|work| work.tenure().held().clone());
+    two.close();
+    let workers = [Two::end(&two, 0, work), Two::end(&two, 1, other)];
+    block_on(two.gates.all_idle());
+    assert_eq!([0, 1].map(|gate| two.count(gate).reported()), [1, 1]);
+    assert!(holds.iter().all(|held| !held.hold().is_held()), "a hold continues after the wait");
+    assert_eq!(poll_once(two.gates.idle()), Poll::Pending, "a gate is reported after the wait");
+    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    "idle".to_owned()
+}
+
+/// Checks that the wait for all gates also awaits a gate that is closed while the wait is in
+/// progress, and awaits the others as well. The gate was reported before, and opened again.
+fn all_idle_beside_a_gate_that_is_closed_again() -> String {
+    let (two, [work, other]) = Two::with_work();
+    two.gates.close(1);
+    drop(other);
+    assert_eq!(block_on(two.gates.idle()), 1);
+    let other = two.admit(1);
+    two.gates.close(0);
+    let closing = thread::spawn({
+        let two = two.clone();
+        move || {
+            two.gates.close(1);
+            two.count(0).end(work);
+        }
+    });
+    let worker = Two::end(&two, 1, other);
+    block_on(two.gates.all_idle());
+    assert_eq!([0, 1].map(|gate| two.count(gate).reported()), [1, 1]);
+    closing.join().unwrap();
+    worker.join().unwrap();
+    "idle".to_owned()
 }

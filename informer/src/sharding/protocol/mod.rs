@@ -123,7 +123,7 @@ pub(crate) struct GroupTiming {
     pub(crate) lease_duration: Duration,
     /// The time for which a member works without another renewal.
     pub(crate) renew_deadline: Duration,
-    /// The time between attempts after a failure, and the time limit of a request.
+    /// The shortest time between attempts after a failure, and the time limit of a request.
     pub(crate) retry_period: Duration,
     /// The time for which work of a shard may continue after the shard was assigned to another.
     pub(crate) drain_timeout: Duration,
@@ -168,8 +168,9 @@ pub(crate) enum Answer<T> {
     Written(Option<Record<T>>),
     /// The write was refused because the Lease has another version, exists already, or is deleted.
     Conflict,
-    /// The request failed or was not answered in time, and may still be applied.
-    Unclear,
+    /// The request failed or was not answered in time, and may still be applied. The next one for
+    /// this Lease follows after `pause` at the earliest.
+    Unclear { pause: Duration },
 }
 
 /// The next step of a member.
@@ -314,7 +315,7 @@ impl Attempts {
                 let (version, until) = (flight.base, after(believed));
                 self.replaced = Some(Replaced { version, until });
             }
-            Answer::Unclear => self.not_before = after(timing.retry_period),
+            Answer::Unclear { pause } => self.not_before = after(*pause),
         }
         Some(flight)
     }

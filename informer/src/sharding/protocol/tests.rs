@@ -3,6 +3,7 @@
 use super::*;
 
 const LEASE: Duration = Duration::from_secs(15);
+const UNCLEAR: Answer<&str> = Answer::Unclear { pause: Duration::from_secs(2) };
 
 fn at(seconds: u64) -> Clocks {
     Clocks {
@@ -321,7 +322,7 @@ fn stopped_member_whose_deletion_was_not_answered_has_stopped() {
     let request = group.run_until(1, ME);
     assert!(matches!(request.write, Write::Delete { .. }), "{request:?}");
     group.server.apply(request);
-    group.member.answered(at(1), &ME, request.number, &Answer::Unclear);
+    group.member.answered(at(1), &ME, request.number, &UNCLEAR);
     assert_eq!(group.run(1).1, MemberStep::Ended(MemberEnd::Stopped));
 }
 #[test]
@@ -438,7 +439,7 @@ fn claim_that_was_answered_too_late_is_claimed_again() {
     let request = group.run_until(0, SHARD);
     let number = request.number;
     group.server.apply(request);
-    group.member.answered(at(1), &SHARD, number, &Answer::Unclear);
+    group.member.answered(at(1), &SHARD, number, &UNCLEAR);
     let claimed = group.server.lease(SHARD).unwrap();
     assert_eq!((claimed.holder, claimed.transitions), (Some("me"), 5));
     group.member.answered(at(1), &SHARD, number, &Answer::Written(Some(claimed)));

@@ -69,6 +69,25 @@ async fn check_finds_work_that_outlives_a_dropped_run() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn check_fails_if_the_run_of_an_owner_is_not_polled() {
+    let group = builder_of(server().client(), "a").build().unwrap();
+    let mut run = std::pin::pin!(group.run_until(std::future::pending()));
+    let mut owned = group.owned();
+    tokio::select! {
+        ended = &mut run => panic!("{ended:?}"),
+        owned = owned.wait_for(|owned| owned.len() == 16) => assert!(owned.is_ok()),
+    }
+    sleep(14 * SECOND).await;
+    assert!(group.check(Duration::ZERO).is_ok());
+    sleep(2 * SECOND).await;
+    assert!(group.check(Duration::ZERO).is_err());
+    tokio::select! {
+        ended = run => panic!("{ended:?}"),
+        () = sleep(SECOND) => assert!(group.check(Duration::ZERO).is_ok()),
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn watch_that_falls_silent_is_replaced_before_the_renew_deadline() {
     let server = server();
     server.fault(Fault::hang(After::Bytes(0)).on(Verb::Watch));
@@ -304,6 +323,59 @@ async fn leases_of_members_without_the_label_do_not_accumulate() {
     replica.owns(0).await;
     sleep(600 * SECOND).await;
     assert!(members(&server).await.len() <= 2, "{:?}", members(&server).await);
+}
+
+/// Returns the number of creations in this time.
+async fn creations_in(server: &ApiServer, time: Duration) -> usize {
+    server.forget_requests();
+    sleep(time).await;
+    count(server, &[Verb::Create])
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_of_a_member_that_loses_its_label_is_created_less_and_less_often() {
+    let server = server();
+    let (client, strips) = stripping(&server);
+    let replica = Replica::start_with(builder_of(client, "a"));
+    let first = creations_in(&server, 10 * SECOND).await;
+    assert_eq!(first, 3, "after 0, 2 and 6 s");
+    let later = creations_in(&server, 100 * SECOND).await;
+    assert_eq!(later, 3, "after 14, 30 and 62 s");
+    let at_last = creations_in(&server, HOUR).await;
+    assert!((59..=60).contains(&at_last), "one each minute: {at_last}");
+    strips.send_replace(false);
+    let began = Instant::now();
+    replica.owns(16).await;
+    assert!(began.elapsed() <= 61 * SECOND, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn pause_of_a_member_whose_lease_loses_its_label_does_not_delay_its_stop() {
+    let server = server();
+    let (client, _strips) = stripping(&server);
+    let mut replica = Replica::start_with(builder_of(client, "a"));
+    sleep(200 * SECOND).await;
+    let began = Instant::now();
+    replica.stop();
+    assert_eq!(replica.ended().await, Ok(()));
+    assert!(began.elapsed() < SECOND, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn pause_before_the_creation_of_a_foreign_lease_grows_anew_once_the_lease_has_a_label() {
+    let (server, shard) = (server(), "counter-shard-003");
+    apply_foreign(&server, shard);
+    let replica = Replica::start(&server, "a");
+    replica.owns(15).await;
+    sleep(200 * SECOND).await;
+    let later = creations_in(&server, 600 * SECOND).await;
+    assert!((9..=10).contains(&later), "one each minute: {later}");
+    server.delete(&leases(), "shop", shard).unwrap();
+    replica.owns(16).await;
+    server.delete(&leases(), "shop", shard).unwrap();
+    apply_foreign(&server, shard);
+    let first = creations_in(&server, 10 * SECOND).await;
+    assert_eq!(first, 3, "after 0, 2 and 6 s");
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 
 use super::events::flights;
 use super::world::{Content, Violation, World, owns};
-use super::{NOW, Search};
+use super::{NOW, Search, UNCLEAR};
 use crate::sharding::protocol::{Answer, MemberStep, Phase, Protocol};
 
 /// The number of ticks in which every shard must find an owner. The longest lease has six ticks, by
@@ -109,7 +109,7 @@ impl Search<'_> {
         for member in world.processes.iter_mut().filter_map(|process| process.member.as_mut()) {
             for (name, number) in flights(member) {
                 has_changed = true;
-                member.answered(NOW, &name, number, &Answer::Unclear);
+                member.answered(NOW, &name, number, &UNCLEAR);
             }
         }
         has_changed

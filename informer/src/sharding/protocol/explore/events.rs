@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::objects::{Change, Object, Reconciler};
 use super::world::{Content, IDENTITIES, Id, Message, Process, Work, World};
-use super::{Clocks, Config, Fault, Mutant, NOW, Search, TICK};
+use super::{Clocks, Config, Fault, Mutant, NOW, Search, TICK, UNCLEAR};
 use crate::sharding::protocol::{
     Answer, LeaseName, Phase, Protocol, Record, Request, ShardCount, Write,
 };
@@ -281,7 +281,7 @@ impl Search<'_> {
         for (name, number) in flights(member) {
             after(Event::GiveUp(index, name), &|world| {
                 let member = world.processes[index].member.as_mut().expect("a member");
-                member.answered(NOW, &name, number, &Answer::Unclear);
+                member.answered(NOW, &name, number, &UNCLEAR);
             });
         }
         for (shard, work) in (0..).zip(&process.works) {

@@ -39,17 +39,21 @@ use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use super::mutants::Mutant;
-use super::{Clocks, GroupTiming};
+use super::{Answer, Clocks, GroupTiming};
 use crate::util::search::{SearchResult, breadth_first};
 use contents::Contents;
 use events::Event;
-use world::{Packed, Process, Violation, World};
+use world::{Id, Packed, Process, Violation, World};
 
 /// The length of a tick, in milliseconds, by a clock with a rate of 100 %.
 const TICK: u64 = 100;
 
 /// The present, by every clock.
 const NOW: Clocks = Clocks { monotonic: Duration::from_secs(100), wall: Duration::from_secs(100) };
+
+/// The answer of a server that does not answer. Longer pauses are not searched: they follow only
+/// creations of Leases that no watch shows, and no rule depends on the time of a creation.
+const UNCLEAR: Answer<Id> = Answer::Unclear { pause: Duration::from_millis(TICK) };
 
 /// The bounds of a search.
 #[derive(Clone, Copy)]

@@ -162,17 +162,22 @@ impl GroupApi {
     /// Lists and watches the Leases of the group without end. While requests fail, the pause
     /// between two lists grows to a quarter of the time for which they have failed. It is at least
     /// the retry period and at most the lease duration.
+    ///
+    /// The first list comes after a watch of it has begun, so a member that may not watch joins no
+    /// group. Later lists come at once: renewals count when they have been seen.
     pub(super) fn watch(&self) -> impl Stream<Item = Watched> {
         let GroupTiming { lease_duration, retry_period, .. } = self.timing;
         stream! {
             let mut failing_since = None;
+            let mut has_watched = false;
             loop {
                 let began = Instant::now();
                 {
-                    let mut items = pin!(self.list_and_watch());
+                    let mut items = pin!(self.list_and_watch(has_watched));
                     while let Some(item) = items.next().await {
                         if let Ok(Watched::Open) = item {
                             failing_since = None;
+                            has_watched = true;
                         }
                         yield item.unwrap_or_else(Watched::Failed);
                     }
@@ -186,17 +191,20 @@ impl GroupApi {
     }
 
     /// Lists the Leases of the group, and watches them until a watch fails or is silent. A watch
-    /// that the server ends is continued by another one.
-    fn list_and_watch(&self) -> impl Stream<Item = Result<Watched, GroupError>> {
+    /// that the server ends is continued by another one. Unless the member `has_watched`, the list
+    /// comes after the watch has begun.
+    fn list_and_watch(&self, has_watched: bool) -> impl Stream<Item = Result<Watched, GroupError>> {
         let GroupTiming { retry_period, .. } = self.timing;
         // A member renews its own Lease, so the connection of a watch that is silent for longer is
         // probably lost. A renewal counts only when the watch has shown it.
         let silence = self.timing.renew_period().saturating_add(retry_period);
         let params = WatchParams::default().labels(&self.format.selector());
         try_stream! {
-            let (mut version, items) = self.list().await?;
-            for item in items {
-                yield item;
+            let (mut version, mut items) = self.list().await?;
+            if has_watched {
+                for item in items.drain(..) {
+                    yield item;
+                }
             }
             'watches: loop {
                 let began = Instant::now();
@@ -205,6 +213,9 @@ impl GroupApi {
                 let events = watch.map_err(GroupError::Lease)?;
                 let mut events = pin!(events);
                 yield Watched::Open;
+                for item in items.drain(..) {
+                    yield item;
+                }
                 loop {
                     let Ok(event) = timeout(silence, events.try_next()).await else {
                         break 'watches;

@@ -67,7 +67,9 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
                 let write = Write::Create { holder: None, is_ready: false };
                 return Some(self.send_own(now, LeaseName::Group, Purpose::Create, write));
             }
-            (Phase::Joining, None) => (Purpose::Create, Write::Create { holder, is_ready: true }),
+            // A member that may not write its Lease again must get no shard, so the Lease is ready
+            // with its first renewal.
+            (Phase::Joining, None) => (Purpose::Create, Write::Create { holder, is_ready: false }),
             (Phase::Live(_), Some(record)) if self.is_stopping && self.holds_nothing() => {
                 (Purpose::Delete, Write::Delete { base: record.clone() })
             }
@@ -135,13 +137,10 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
                 if record.holder.as_ref() == Some(&self.identity) =>
             {
                 let (Phase::Joining | Phase::Live(_)) = self.phase else { return };
-                let renewal = Renewal { version: record.version, deadline: self.deadline(flight) };
-                self.own.unseen.retain(|renewal| !renewal.deadline.has_passed(now));
-                self.own.unseen.push(renewal);
                 self.own.learn(record);
-                let period = self.timing.renew_period();
-                self.own.renew_at = flight.sent.monotonic.saturating_add(period);
-                self.confirm(now);
+                if flight.purpose == Purpose::Renew {
+                    self.renewed(now, flight, record.version);
+                }
             }
             // The Lease exists: an earlier creation was applied, or another member has created the
             // Lease of the group. Attempts follow, with pauses, until the view shows that.
@@ -163,6 +162,16 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             (Purpose::Delete, Answer::Written(_)) => self.phase = Phase::Ended(MemberEnd::Stopped),
             _ => {}
         }
+    }
+
+    /// Records a renewal that was answered.
+    fn renewed(&mut self, now: Clocks, flight: Flight, version: u64) {
+        let renewal = Renewal { version, deadline: self.deadline(flight) };
+        self.own.unseen.retain(|renewal| !renewal.deadline.has_passed(now));
+        self.own.unseen.push(renewal);
+        let period = self.timing.renew_period();
+        self.own.renew_at = flight.sent.monotonic.saturating_add(period);
+        self.confirm(now);
     }
 
     /// Takes the state of the member's own Lease in the view.

@@ -178,8 +178,9 @@ fn wait(second: u64) -> MemberStep<&'static str> {
 fn first_member_creates_the_leases_and_waits_before_it_claims_a_shard() {
     let mut group = Group::with(&[]);
     assert_eq!(group.run(0), (vec![], wait(5)));
-    let created = [(LeaseName::Group, None), (ME, Some("me")), (SHARD, Some("me"))];
-    assert_eq!(group.server.log, created);
+    let me = (ME, Some("me"));
+    let written = [(LeaseName::Group, None), me, me, (SHARD, Some("me"))];
+    assert_eq!(group.server.log, written);
     for second in [5, 10] {
         group.run(second);
     }
@@ -194,8 +195,24 @@ fn group_lease_is_created_once_although_the_watch_is_late() {
     let mut group = Group::with(&[]);
     group.server.is_watched = false;
     group.run(0);
-    assert_eq!(group.server.log, [(LeaseName::Group, None), (ME, Some("me"))]);
+    assert_eq!(group.server.log, [(LeaseName::Group, None), (ME, Some("me")), (ME, Some("me"))]);
     assert_eq!(group.server.refused, 0);
+}
+
+#[test]
+fn member_is_live_and_ready_with_its_first_renewal() {
+    let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
+    let creation = group.run_until(0, ME);
+    let created = group.server.apply(creation);
+    group.member.answered(at(0), &ME, creation.number, &created);
+    let renewal = group.run_until(1, ME);
+    assert!(!group.server.lease(ME).unwrap().is_ready);
+    assert_eq!(group.member.works_until(), None);
+    group.member.answered(at(1), &ME, renewal.number, &UNCLEAR);
+    assert_eq!(group.run(2), (vec![], wait(3)), "it may not renew its Lease, and gets no shard");
+    group.run(3);
+    assert!(group.server.lease(ME).unwrap().is_ready);
+    assert_eq!(group.member.works_until(), Some(at(13)));
 }
 
 #[test]
@@ -286,7 +303,7 @@ fn member_that_starts_leaves_free_shards_to_those_of_its_first_list() {
         [(LeaseName::Group, shard(None, 0)), (OTHER, ready("other")), (SHARD, shard(None, 4))];
     let mut group = Group::with(&leases);
     group.run(0);
-    assert_eq!(group.server.log, [(ME, Some("me"))]);
+    assert_eq!(group.server.log, [(ME, Some("me")); 2]);
 }
 
 #[test]

@@ -175,6 +175,47 @@ async fn missing_rights_are_reported_with_the_verb_to_grant() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn replica_that_lacks_a_right_takes_no_shard() {
+    for verb in [Verb::List, Verb::Watch, Verb::Create, Verb::Update] {
+        let server = server();
+        let owner = Replica::start(&server, "a");
+        owner.owns(16).await;
+        let permit = owner.admit(0).unwrap();
+        let newcomer = Replica::start_with(builder_of(forbidding(&server, verb), "b"));
+        sleep(120 * SECOND).await;
+        assert_eq!(owner.owns(16).await.len(), 16);
+        assert!(permit.is_held(), "{verb:?}: no shard has moved");
+        assert!(newcomer.group.owned().borrow().is_empty(), "{verb:?}");
+        assert!(!newcomer.reported().is_empty(), "{verb:?}");
+    }
+}
+
+/// Returns a client whose requests with this verb are forbidden.
+fn forbidding(server: &ApiServer, forbidden: Verb) -> Client {
+    let client = server.client();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let verb = match *request.method() {
+            http::Method::GET if is_watch => Verb::Watch,
+            http::Method::GET => Verb::List,
+            http::Method::POST => Verb::Create,
+            http::Method::PUT => Verb::Update,
+            _ => Verb::Delete,
+        };
+        let client = client.clone();
+        async move {
+            if verb != forbidden {
+                return client.send(request).await;
+            }
+            let status = json!({ "kind": "Status", "reason": "Forbidden", "code": 403 });
+            let answer = http::Response::builder().status(403);
+            Ok(answer.body(Body::from(status.to_string().into_bytes())).unwrap())
+        }
+    });
+    Client::new(service, "default")
+}
+
+#[tokio::test(start_paused = true)]
 async fn server_without_leases_is_reported() {
     let server = ApiServer::builder().resource(Resource::config_maps()).build();
     let replica = Replica::start(&server, "a");

@@ -54,9 +54,23 @@ impl ListedKeys {
             return false;
         }
         let Some(version) = ResourceVersion::parse(&head.version) else { return false };
-        self.lists.retain(|(listed, _)| version <= *listed);
+        self.forget_before(&version);
         let key = head.key();
         self.lists.iter().any(|(_, keys)| keys.contains(&*key))
+    }
+
+    /// Forgets the lists that are older than a bookmark of the watch.
+    pub(super) fn passed(&mut self, bookmark: &[u8]) {
+        if !self.lists.is_empty()
+            && let Ok(head) = Head::of(bookmark)
+            && let Some(version) = ResourceVersion::parse(&head.version)
+        {
+            self.forget_before(&version);
+        }
+    }
+
+    fn forget_before(&mut self, version: &ResourceVersion) {
+        self.lists.retain(|(listed, _)| version <= listed);
     }
 
     /// Forgets the lists that are newer than a later one, because the server was restored from a
@@ -97,6 +111,12 @@ mod tests {
         assert!(!covers(&mut keys, "c", 9) && !covers(&mut keys, "d", 9));
         assert!(!covers(&mut keys, "a", 10) && covers(&mut keys, "b", 12));
         assert_eq!(keys.lists.len(), 1, "the first list is no longer needed");
+        keys.passed(br#"{"metadata":{"resourceVersion":"12"}}"#);
+        assert_eq!(keys.lists.len(), 1, "an event of version 12 may follow");
+        list(&mut keys, "d", Some("20"));
+        keys.passed(br#"{"metadata":{"resourceVersion":"13"}}"#);
+        assert!(!covers(&mut keys, "b", 12) && covers(&mut keys, "d", 13));
+        list(&mut keys, "b", Some("12"));
         keys.add(&Head::of(&head("e", 1)).unwrap());
         keys.listed(&ResourceVersion::parse("11").unwrap());
         assert!(keys.lists.is_empty() && keys.listing.is_none(), "a restored server has this key");

@@ -182,11 +182,11 @@ impl RequestError {
     }
 
     /// Returns whether the server may have refused a parameter of the request that it does not
-    /// support: 400, 422, or a failure of the server.
+    /// support, or that makes the URL too long: 400, 414, 422, 431, or a failure of the server.
     #[cfg(feature = "leader-election")]
     pub(crate) fn may_be_of_a_parameter(&self) -> bool {
         self.is_server_failure()
-            || self.status().is_some_and(|status| matches!(status.code, 400 | 422))
+            || self.status().is_some_and(|status| matches!(status.code, 400 | 414 | 422 | 431))
     }
 
     /// Returns whether the server failed to answer: 500.

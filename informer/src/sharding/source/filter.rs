@@ -24,7 +24,7 @@ use crate::sharding::ObjectId;
 use crate::sharding::hash::ShardBy;
 use crate::sharding::metrics::Metrics;
 use crate::sharding::shards::{ShardCount, ShardSet};
-use crate::wire::{Head, bookmark, ends_initial_events, uid};
+use crate::wire::{Head, LARGE, bookmark, ends_initial_events, uid};
 
 /// An object does not have the property that decides its shard.
 #[derive(Debug, thiserror::Error)]
@@ -190,6 +190,7 @@ impl Filter {
                 Ok(Listed::Meta(meta))
             }
             Ok(Listed::Items(items)) => {
+                let all = items.len();
                 let mut kept = Vec::new();
                 let (mut keys, mut counts) = (self.keys.lock(), self.counts.lock());
                 for item in items {
@@ -199,8 +200,11 @@ impl Filter {
                     }
                     if selected.shards.contains(shard) {
                         keys.add(&head);
-                        kept.push(self.detached(selected, item));
+                        kept.push(item);
                     }
+                }
+                if kept.len() < all {
+                    kept = kept.into_iter().map(detached).collect();
                 }
                 // Even if it is empty, it shows that the server is sending.
                 Ok(Listed::Items(kept))
@@ -210,12 +214,6 @@ impl Filter {
             }
             Err(error) => Err(error),
         }
-    }
-
-    /// Returns the object in memory of its own if others are dropped. Objects wait to be compared
-    /// or decoded, and until then each one would hold all text that was received with it.
-    fn detached(&self, selected: &Selected, object: Bytes) -> Bytes {
-        if selected.shards == self.all { object } else { Bytes::copy_from_slice(&object) }
     }
 
     /// Replaces an event that is not needed by a bookmark of its version. While the watch sends
@@ -238,6 +236,8 @@ impl Filter {
                     if let Ok(head) = Head::of(object) {
                         self.listed(&head.version);
                     }
+                } else if !is_initial {
+                    self.keys.lock().passed(object);
                 }
                 Some(event)
             }
@@ -252,7 +252,9 @@ impl Filter {
                     Ok((_, head)) => return passed(&head.version),
                     Err(error) => return Some(Err(error)),
                 }
-                Some(Ok(RawEvent { kind, object: self.detached(selected, object) }))
+                let is_all = selected.shards == self.all;
+                let object = if is_all { object } else { detached(object) };
+                Some(Ok(RawEvent { kind, object }))
             }
             Err(RequestError::TooLarge(ref large)) => match self.may_contain(selected, large) {
                 Ok(true) => Some(event),
@@ -304,6 +306,13 @@ impl Filter {
         }
         Ok(answer)
     }
+}
+
+/// Returns the object in memory of its own. Objects wait to be compared or decoded, and until then
+/// each one would hold the text of the dropped objects that was received with it. A large object
+/// has memory of its own already, with its share of the process's budget.
+fn detached(object: Bytes) -> Bytes {
+    if object.len() > LARGE { object } else { Bytes::copy_from_slice(&object) }
 }
 
 impl Selected {
@@ -418,6 +427,9 @@ mod tests {
         assert!(of_one.iter().all(|kept| items.contains(kept)));
         let of_both = list(&[0, 1]);
         assert!(of_both == items && of_both.iter().all(is_within), "nothing is dropped");
+
+        let large = Bytes::from(vec![b' '; LARGE + 1]);
+        assert_eq!(detached(large.clone()).as_ptr(), large.as_ptr(), "it holds its share");
 
         let event = |shards: &[u8], item: &Bytes| {
             let selected =

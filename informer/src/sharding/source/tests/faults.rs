@@ -140,8 +140,12 @@ fn has_selector(request: &Request) -> bool {
 async fn server_that_refuses_selectors_is_asked_for_all_objects() {
     let bad_request = Status::failure("shardSelector: not supported", "BadRequest").with_code(400);
     let invalid = Status::failure("shardSelector: invalid", "Invalid").with_code(422);
+    // Proxies limit the length of URLs.
+    let [long, headers] =
+        [414, 431].map(|code| Status::failure("too long", "Unknown").with_code(code));
     let failing = status::internal_error("shardSelector");
-    for (refusal, is_final) in [(bad_request, true), (invalid, true), (failing, false)] {
+    let is_final = [(bad_request, true), (invalid, true), (long, true), (headers, true)];
+    for (refusal, is_final) in is_final.into_iter().chain([(failing, false)]) {
         let code = refusal.code;
         let recorder = DebuggingRecorder::new();
         let _guard = set_default_local_recorder(&recorder);

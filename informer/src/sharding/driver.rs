@@ -116,7 +116,10 @@ async fn ready(context: &GroupContext, is_first: bool) {
         context.report(&GroupError::NotDrained { group, shards, waited });
     };
     reporting(context.gate.all_idle(), report).await;
-    context.metrics.record(|metrics| metrics.is_member(false));
+    context.metrics.record(|metrics| {
+        metrics.is_member(false);
+        metrics.drains(0);
+    });
     let ready = context.participants.clone().ready(is_first);
     let report = |waited| context.report(&GroupError::NotSynced { group: context.title(), waited });
     reporting(ready, report).await;
@@ -564,7 +567,7 @@ impl Drop for Member<'_> {
         self.context.publish(ShardSet::default(), self.deadline);
         self.context.metrics.record(|metrics| {
             metrics.is_member(false);
-            metrics.drains(0);
+            metrics.drains(self.context.gate.working().len());
         });
     }
 }

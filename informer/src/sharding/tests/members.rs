@@ -307,6 +307,9 @@ async fn participant_that_leaves_during_a_fill_does_not_delay_it() {
 
 #[tokio::test(start_paused = true)]
 async fn group_that_runs_again_waits_for_the_work_of_a_run_that_was_dropped() {
+    let recorder = DebuggingRecorder::new();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let draining = || gauge(&recorder, "shard_group_draining_shards");
     let server = server();
     let first = Replica::start(&server, "a");
     first.owns(16).await;
@@ -320,9 +323,11 @@ async fn group_that_runs_again_waits_for_the_work_of_a_run_that_was_dropped() {
     assert_eq!(reported.len(), 2, "one report each minute: {reported:?}");
     let blocked = "work on the shards {0} of group shop/counter has not ended";
     assert!(reported.iter().all(|error| error.contains(blocked)), "{reported:?}");
+    assert_eq!(draining(), Some(1.0));
     drop(permit);
     let mut owned = group.owned();
     timeout(HOUR, owned.wait_for(|owned| owned.len() == 16)).await.unwrap().unwrap();
+    assert_eq!(draining(), Some(0.0));
     again.abort();
 }
 

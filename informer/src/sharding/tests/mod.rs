@@ -1,5 +1,7 @@
 //! Tests of groups over an API server in this process, with a paused clock.
 
+#[cfg(feature = "runtime")]
+mod blocked;
 mod configured;
 #[cfg(feature = "runtime")]
 mod controllers;

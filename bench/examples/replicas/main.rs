@@ -14,7 +14,6 @@ mod elector;
 mod gate;
 mod idle;
 mod moves;
-mod overlaps;
 mod processes;
 mod replica;
 mod row;

@@ -9,7 +9,6 @@ use tokio::time::sleep;
 use crate::cluster::{
     Failure, Requests, SHARDS, Timing, create_leases, create_maps, reached, server,
 };
-use crate::overlaps::Overlaps;
 use crate::replica::{Mode, Plan, Replica};
 use crate::row::{Row, count};
 
@@ -27,10 +26,7 @@ pub(crate) async fn measure(
     create_maps(&server, objects)?;
     let plan = Plan { mode, objects, timing, began: Instant::now() };
     let limit = timing.lease_duration * 8;
-    let overlaps = Overlaps::new(objects);
-    let start = async |pod: &str| {
-        Replica::start_with(plan, &server.client(), pod, Some(Arc::clone(&overlaps))).await
-    };
+    let start = async |pod: &str| Replica::start(plan, &server.client(), pod).await;
     let mut replicas = Vec::new();
     for number in 0..MEMBERS {
         replicas.push(start(&format!("pod-{number}")).await?);
@@ -107,7 +103,6 @@ pub(crate) async fn measure(
         .bar(move_bar),
         row("stop: lists of objects, by all heirs", "", count(requests.lists)),
         row("stop: pages of these lists", "", count(requests.pages)),
-        row("all moves: overlaps of reconciles of an object", "", count(overlaps.count())).bar(0.0),
     ]);
     for replica in replicas {
         replica.kill().await;

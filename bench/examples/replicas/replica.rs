@@ -20,7 +20,6 @@ use tokio::sync::{broadcast, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::cluster::{Failure, SHARDS, Timing, number_of};
-use crate::overlaps::Overlaps;
 
 /// The objects that a replica has, and those that it reconciles.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -181,16 +180,6 @@ impl Replica {
     /// Starts a replica. If it is warm, waits until its informer has synced. The replica begins to
     /// join the group when this returns.
     pub(crate) async fn start(plan: Plan, client: &Client, pod: &str) -> Result<Self, Failure> {
-        Self::start_with(plan, client, pod, None).await
-    }
-
-    /// Starts a replica as [`start`](Self::start) does, whose overlaps with others are counted.
-    pub(crate) async fn start_with(
-        plan: Plan,
-        client: &Client,
-        pod: &str,
-        overlaps: Option<Arc<Overlaps>>,
-    ) -> Result<Self, Failure> {
         let Plan { mode, objects, timing, began } = plan;
         let builder = || timing.group(client.clone(), pod, mode.by()).build();
         let group = (mode != Mode::Unsharded).then(builder).transpose()?;
@@ -213,15 +202,9 @@ impl Replica {
             Some(group) => controller.sharded(group),
             None => controller,
         };
-        let reconcile = move |map: Arc<ConfigMap>, record: Arc<Record>| {
-            let overlaps = overlaps.clone();
-            async move {
-                record.add(&map);
-                if let Some(overlaps) = overlaps {
-                    overlaps.reconcile(&map).await;
-                }
-                Ok::<_, Infallible>(Action::await_change())
-            }
+        let reconcile = |map: Arc<ConfigMap>, record: Arc<Record>| async move {
+            record.add(&map);
+            Ok::<_, Infallible>(Action::await_change())
         };
         let stream =
             controller.run(reconcile, |_, _, _| Action::await_change(), Arc::clone(&record));

@@ -39,6 +39,8 @@ where
     /// drain timeout; then, or when the member loses its Lease, they are cancelled at their
     /// next await. Retries and requeues of the shard come to nothing. The new owner reconciles
     /// every object of the shard, after objects with watch events and before lists and resyncs.
+    /// A request of [`reconcile_on`](Self::reconcile_on) for an object of another member comes to
+    /// nothing, and no member passes it on to the owner.
     ///
     /// Informers hold all objects, so that a reconciler can read any of them, except those that
     /// are built [for the shards](crate::SharedInformer::in_shards) of the member. Before it owns

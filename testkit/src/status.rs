@@ -94,6 +94,13 @@ pub fn already_exists(resource: &Resource, name: &str) -> Status {
         .with_details(about(resource, name))
 }
 
+/// Returns the refusal of an object to create that exists and whose name could be generated.
+pub(crate) fn not_unique(exists: Status) -> Status {
+    let why = "the server was not able to generate a unique name for the object";
+    let details = exists.details.map(|it| StatusDetails { retry_after_seconds: 1, ..it });
+    Status { message: format!("{}, {why}", exists.message), details, ..exists }
+}
+
 /// Returns the 409 of an object to create that exists and is being deleted.
 pub(crate) fn being_deleted(resource: &Resource, name: &str) -> Status {
     let status = already_exists(resource, name);

@@ -36,10 +36,13 @@ pub(crate) fn create(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
             "resourceVersion should not be set on objects to be created",
         )));
     }
-    let key = call.server.key_of(&draft, resource, call.request.namespace(), call.is_dry)?;
     let author = Author::client(call.request, call.part);
-    let object = with_current(call, &key, |store, current| {
-        change::create(store, call.place, key.clone(), current.as_ref(), draft, &author)
+    let namespace = call.request.namespace();
+    let object = call.server.with_new_key(&draft, resource, namespace, call.is_dry, |key| {
+        with_current(call, key, |store, current| {
+            let (key, draft) = (key.clone(), draft.clone());
+            change::create(store, call.place, key, current.as_ref(), draft, &author)
+        })
     })?;
     Ok(show(call, StatusCode::CREATED, &object))
 }

@@ -241,6 +241,8 @@ pub(crate) fn replace(
     // As in the real server, an object without managers gets none until it is applied.
     if before.metadata.contains_key("managedFields") {
         apply::track(&resource, Some(before), &mut draft, author);
+    } else if author.is_client() {
+        draft.metadata.remove("managedFields");
     }
     settle(store, place, current, draft, author)
 }
@@ -288,8 +290,8 @@ fn keep(before: &Draft, draft: &mut Draft, field: &str) {
     };
 }
 
-/// Refuses a draft that changes a metadata field. A draft without the field, or with null, does
-/// not.
+/// Refuses a draft that changes a metadata field. A draft without the field, or with null or an
+/// empty string, does not.
 pub(crate) fn check_kept(
     resource: &Resource,
     before: &Object,
@@ -298,7 +300,7 @@ pub(crate) fn check_kept(
 ) -> Refused<()> {
     let known = before.draft.metadata.get(field);
     match draft.metadata.get(field) {
-        Some(given) if !given.is_null() && Some(given) != known => {
+        Some(given) if !given.is_null() && *given != "" && Some(given) != known => {
             let fault = format!("Invalid value: {given}: field is immutable");
             let field = format!("metadata.{field}");
             Err(Box::new(status::invalid(resource, &before.key.name, &field, &fault)))

@@ -155,9 +155,12 @@ impl Draft {
         }
     }
 
-    /// Gives the lists and maps of the metadata the form in which the real server stores them:
-    /// empty ones are dropped, and a null in them becomes an empty value of its type.
+    /// Gives the metadata the form in which the real server stores it: unknown fields, `selfLink`,
+    /// and empty lists and maps are dropped. A null in a list or map becomes an empty value of its
+    /// type.
     pub(crate) fn normalize(&mut self) {
+        types::prune(&mut self.metadata);
+        self.metadata.remove("selfLink");
         let fields = [
             ("annotations", json!("")),
             ("finalizers", json!("")),

@@ -16,6 +16,9 @@ use crate::status::{self, Refused};
 use crate::store::{Current, Store};
 use crate::{Resource, apply, change, delete as deletion, list, scale};
 
+/// The message of the real server, which cannot apply the scale of a custom resource.
+const NO_APPLIED_SCALE: &str = "failed to create manager for existing fields: failed to convert live object (/; autoscaling/v1, Kind=Scale) to proper version: request to convert CR to an invalid group/version: autoscaling/v1";
+
 pub(crate) fn get(call: &Call<'_>) -> Refused<Response<Body>> {
     let options = ListOptions::read(call)?;
     let newest = call.server.store.lock().version;
@@ -30,7 +33,9 @@ pub(crate) fn get(call: &Call<'_>) -> Refused<Response<Body>> {
 
 pub(crate) fn create(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
     let resource = &call.resource;
-    let draft = Draft::decode(call.read(body)?, resource)?;
+    let mut draft = Draft::decode(call.read(body)?, resource)?;
+    // The real server ignores the managers of a new object.
+    draft.metadata.remove("managedFields");
     if !text(&draft.metadata, "resourceVersion").is_empty() {
         return Err(Box::new(status::unknown_error(
             "resourceVersion should not be set on objects to be created",
@@ -131,34 +136,40 @@ fn apply(call: &Call<'_>, configuration: Value, forces: bool) -> Refused<Respons
             if call.part != Part::Main {
                 return Err(Box::new(status::not_found(resource, &key.name)));
             }
+            let applied = apply::apply(resource, None, &draft, &author, forces)?;
             change::check_name(&key, &draft)?;
             check_new(call, &draft)?;
-            let draft = apply::apply(resource, None, &draft, &author, forces)?;
-            let object = change::create(store, call.place, key.clone(), None, draft, &author)?;
+            let object = change::create(store, call.place, key.clone(), None, applied, &author)?;
             return Ok((StatusCode::CREATED, object));
         };
+        if call.part == Part::Scale && resource.is_custom() {
+            return Err(Box::new(status::unknown_error(NO_APPLIED_SCALE)));
+        }
         let before = &current.object.draft;
-        let applied = apply::apply(resource, Some(before), &draft, &author, forces)?;
+        let mut applied = apply::apply(resource, Some(before), &draft, &author, forces)?;
         change::check_name(&key, &draft)?;
+        change::check_kept(resource, &current.object, &draft, "uid")?;
         check_version(call, &current.object, &draft)?;
+        // Like another write, the configuration cannot change these fields.
+        for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+            if let Some(given) = draft.metadata.get(field).filter(|given| !given.is_null()) {
+                applied.metadata.insert(field.to_owned(), given.clone());
+            }
+        }
         let object = change::settle(store, call.place, current, applied, &author)?;
         Ok((StatusCode::OK, object))
     })?;
     Ok(show(call, code, &object))
 }
 
-/// Refuses a configuration of another kind, or with managers of fields.
+/// Refuses a configuration of another kind.
 fn check_configuration(resource: &Resource, configuration: &Value) -> Refused<()> {
-    let refuse = |message: &str| Err(Box::new(status::bad_request(message)));
     let field = |name: &str| configuration.get(name).and_then(Value::as_str).unwrap_or_default();
     let (kind, api_version) = (field("kind"), field("apiVersion"));
     if (kind, api_version) != (resource.kind(), resource.api_version()) {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        return refuse(&format!("invalid object type: {group}/{version}, Kind={kind}"));
-    }
-    let managers = configuration.pointer("/metadata/managedFields");
-    if managers.is_some_and(|managers| *managers != json!([])) {
-        return refuse("metadata.managedFields must be nil");
+        let message = format!("invalid object type: {group}/{version}, Kind={kind}");
+        return Err(Box::new(status::bad_request(&message)));
     }
     Ok(())
 }

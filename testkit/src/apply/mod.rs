@@ -27,7 +27,7 @@ use merge::{merge, prune};
 use schema::Place;
 
 /// The metadata fields that no manager has.
-const UNMANAGED: [&str; 9] = [
+const UNMANAGED: [&str; 10] = [
     "name",
     "namespace",
     "creationTimestamp",
@@ -37,6 +37,7 @@ const UNMANAGED: [&str; 9] = [
     "generation",
     FIELD,
     "resourceVersion",
+    "selfLink",
 ];
 /// The manager of the fields of an object that had no managers before it was first applied.
 const BEFORE: &str = "before-first-apply";
@@ -79,8 +80,9 @@ pub(crate) fn track(
         draft.metadata.remove(FIELD);
         return;
     }
-    // A client that leaves the managers out keeps them.
-    let given = Some(known(draft)).filter(|given| !given.is_empty());
+    // A client that leaves the managers out keeps them, and so does one that sends invalid ones.
+    let is_valid = managers::is_valid(draft.metadata.get(FIELD));
+    let given = Some(known(draft)).filter(|given| is_valid && !given.is_empty());
     let mut managers = given.or_else(|| before.map(known)).unwrap_or_default();
     let at = Place::root(resource);
     let old = before.map_or_else(|| Map::new().into(), managed);
@@ -99,8 +101,8 @@ pub(crate) fn track(
 /// configuration creates the object.
 ///
 /// Refuses the configuration with 409 if it changes fields of other managers, unless it is forced,
-/// and with 500 if it has metadata of other types, or a list with two elements of one name, as the
-/// real server does.
+/// and with 500 if it has unknown metadata or metadata of other types, or a list with two elements
+/// of one name, as the real server does.
 pub(crate) fn apply(
     resource: &Resource,
     before: Option<&Draft>,
@@ -122,10 +124,15 @@ pub(crate) fn apply(
         }
         value
     };
-    let of_type = types::fault(&applied.metadata, &Fields::new());
-    let faults = of_type.map_or_else(|| check::faults(&configuration, &at), |fault| vec![fault]);
+    let of_metadata = types::undeclared(&applied.metadata)
+        .or_else(|| types::fault(&applied.metadata, &Fields::new()));
+    let faults =
+        of_metadata.map_or_else(|| check::faults(&configuration, &at), |fault| vec![fault]);
     if !faults.is_empty() {
         return Err(Box::new(not_typed(resource, applied, &faults)));
+    }
+    if has_managers(&applied.metadata) {
+        return Err(Box::new(status::bad_request("metadata.managedFields must be nil")));
     }
     let live = before.map_or_else(|| Map::new().into(), managed);
     let mut managers = before.map(|before| Managers::read(&before.metadata)).unwrap_or_default();
@@ -182,6 +189,15 @@ pub(crate) fn apply(
     let mut draft = Draft { metadata, rest };
     draft.normalize();
     Ok(draft)
+}
+
+/// Returns whether a configuration has managers of fields. As in the real server, a list with a
+/// null counts as none.
+fn has_managers(metadata: &Fields) -> bool {
+    match metadata.get(FIELD) {
+        Some(Value::Array(list)) => !list.iter().any(Value::is_null),
+        _ => false,
+    }
 }
 
 /// Returns the refusal of a configuration with lists that cannot merge.

@@ -10,7 +10,6 @@ use serde_json::Value;
 use crate::Resource;
 use crate::author::Part;
 use crate::body::Body;
-use crate::known::Trait;
 use crate::object::Shape;
 use crate::request::{FINALIZE, Form, Request, SCALE, Verb};
 use crate::server::Shared;
@@ -111,8 +110,12 @@ fn try_answer(
     let part = match subresource {
         None => Part::Main,
         Some("status") if resource.has_status() => Part::Status,
-        Some(SCALE) if resource.has(Trait::Scale) => Part::Scale,
+        Some(SCALE) if resource.has_scale() => Part::Scale,
         Some(_) if is_finalize => Part::Main,
+        Some(_) if resource.is_custom() => {
+            let name = target.name.as_deref().unwrap_or_default();
+            return Err(Box::new(status::not_found(&resource, name)));
+        }
         Some(_) => return Err(Box::new(status::unknown_resource())),
     };
     let is_allowed = match verb {

@@ -28,6 +28,10 @@ pub(crate) fn get(call: &Call<'_>) -> Refused<Response<Body>> {
     let key = path_key(call);
     let current = call.server.with_current(call.place, &key, |_, current| current);
     let current = current.ok_or_else(|| status::not_found(&call.resource, &key.name))?;
+    if call.part == Part::Scale {
+        let scale = scale::shown(&current.object, &call.resource)?;
+        return Ok(answer::json(StatusCode::OK, Body::whole(scale.to_string())));
+    }
     Ok(show(call, StatusCode::OK, &current.object))
 }
 
@@ -56,9 +60,11 @@ pub(crate) fn update(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
     let resource = &call.resource;
     if call.part == Part::Scale {
         let scale = Draft::decode(call.read(body)?, &scale::resource())?;
-        return modify(call, |current| scale::scaled(&current.draft, &scale));
+        change::check_name(&path_key(call), &scale)?;
+        return modify(call, |current| scale::scaled(&current.draft, &scale, resource));
     }
     let draft = Draft::decode(call.read(body)?, resource)?;
+    change::check_name(&path_key(call), &draft)?;
     if resource.is_custom() && matches!(text(&draft.metadata, "resourceVersion"), "" | "0") {
         let fault = "Invalid value: 0: must be specified for an update";
         let name = call.request.name().unwrap_or_default();
@@ -88,10 +94,7 @@ pub(crate) fn patch(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
     let forces = call.request.parameter("force").is_some_and(is_true);
     let refuse =
         |reason, field, fault| Err(Box::new(status::options("PatchOptions", reason, field, fault)));
-    let patch = match call.part {
-        Part::Scale => Patch::read(&scale::resource(), call.request.content_type(), body)?,
-        _ => Patch::read(&call.resource, call.request.content_type(), body)?,
-    };
+    let patch = Patch::read(&call.resource, call.request.content_type(), body)?;
     match patch {
         Patch::Apply(configuration) => {
             if call.request.parameter("fieldManager").is_none_or(str::is_empty) {
@@ -105,9 +108,10 @@ pub(crate) fn patch(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
             refuse("FieldValueForbidden", "force", fault)
         }
         patch if call.part == Part::Scale => modify(call, |current| {
-            let (mut json, resource) = (scale::of(current), scale::resource());
-            patch.apply(&mut json, &resource, &current.key.name)?;
-            scale::scaled(&current.draft, &Draft::patched(json, &resource, &Fields::new())?)
+            let (mut json, kind) = (scale::of(current, &call.resource), scale::resource());
+            patch.apply(&mut json, &kind, &current.key.name)?;
+            let scale = Draft::patched(json, &kind, &Fields::new())?;
+            scale::scaled(&current.draft, &scale, &call.resource)
         }),
         patch => modify(call, |current| {
             let mut json = current.to_json(&call.resource, Shape::Whole);
@@ -125,7 +129,7 @@ fn apply(call: &Call<'_>, configuration: Value, forces: bool) -> Refused<Respons
     let key = path_key(call);
     let draft = if call.part == Part::Scale {
         check_configuration(&scale::resource(), &configuration)?;
-        scale::configuration(&Draft::new(configuration, &scale::resource())?)?
+        scale::configuration(&Draft::new(configuration, &scale::resource())?, resource)?
     } else {
         check_configuration(resource, &configuration)?;
         Draft::new(configuration, resource)?
@@ -248,7 +252,7 @@ fn check_version(call: &Call<'_>, current: &Object, draft: &Draft) -> Refused<()
 
 fn show(call: &Call<'_>, code: StatusCode, object: &Object) -> Response<Body> {
     let json = match call.part {
-        Part::Scale => scale::of(object),
+        Part::Scale => scale::of(object, &call.resource),
         _ => object.alone(&call.resource, call.shape(), true),
     };
     answer::json(code, Body::whole(json.to_string()))

@@ -192,6 +192,17 @@ impl Managers {
         self.0.extend(merged);
     }
 
+    /// Returns whether a manager has one of the fields.
+    pub(super) fn have(&self, fields: &FieldSet) -> bool {
+        self.0.iter().any(|entry| !entry.fields.intersection(fields).is_empty())
+    }
+
+    /// Takes fields away from all managers.
+    pub(super) fn remove(&mut self, fields: &FieldSet) {
+        self.0.iter_mut().for_each(|entry| entry.fields.subtract(fields));
+        self.0.retain(|entry| !entry.fields.is_empty());
+    }
+
     /// Takes fields away from all managers but one.
     pub(super) fn take_from_others(&mut self, manager: &Manager, fields: &FieldSet) {
         for entry in self.0.iter_mut().filter(|entry| entry.manager != *manager) {

@@ -19,7 +19,7 @@ use crate::author::{Author, Part};
 use crate::change::now;
 use crate::object::{Draft, Fields, text};
 use crate::status::{self, Refused};
-use crate::types;
+use crate::{scale, types};
 use compare::{compare, fields_of};
 use fields::{FieldSet, MOST_CAUSES, shortened};
 use managers::{FIELD, Manager, Managers};
@@ -66,6 +66,14 @@ fn manager(author: &Author<'_>, resource: &Resource, applies: bool) -> Manager {
     }
 }
 
+/// Returns the path of the number of replicas in objects of a kind with a scale.
+fn replicas(resource: &Resource) -> Vec<&str> {
+    match resource.scale_paths() {
+        Some(paths) => paths.wanted().collect(),
+        None => vec!["spec", "replicas"],
+    }
+}
+
 /// Makes the author the owner of the fields in which the draft differs from the object before.
 /// `before` is `None` for a new object.
 pub(crate) fn track(
@@ -87,12 +95,29 @@ pub(crate) fn track(
     let at = Place::root(resource);
     let old = before.map_or_else(|| Map::new().into(), managed);
     let found = compare(Some(&old), Some(&managed(draft)), &at);
+    let all = found.changed_and_removed();
+    if author.part == Part::Scale && !all.is_empty() {
+        let path = replicas(resource);
+        let number = |draft: &Draft| draft.at(path.iter().copied()).and_then(Value::as_i64);
+        let is_zero = number(draft) == Some(0);
+        // In the real server, the manager of a new object of a built-in kind has its default.
+        let is_default = !resource.is_custom() && before.and_then(number).is_none();
+        let path = FieldSet::of_path(&path);
+        if is_zero {
+            managers.remove(&path);
+        }
+        // As in the real server, a number that no manager has gets none, and 0 has none.
+        if is_zero || !is_default && !managers.have(&path) {
+            managers.write(&mut draft.metadata);
+            return;
+        }
+    }
     let own = manager(author, resource, false);
     let mut fields = managers.fields(&own);
     fields.subtract(&found.removed);
     fields.add(&found.changed);
     managers.set(&own, fields, &now());
-    managers.take_from_others(&own, &found.changed_and_removed());
+    managers.take_from_others(&own, &all);
     managers.merge_oldest();
     managers.write(&mut draft.metadata);
 }
@@ -141,6 +166,14 @@ pub(crate) fn apply(
         let first = Manager { subresource: String::new(), ..first };
         managers.set(&first, compare(Some(&Map::new().into()), Some(&live), &at).changed, &now);
     }
+    if author.part == Part::Scale {
+        let number = FieldSet::of_path(&replicas(resource));
+        let is_live = live.pointer("/spec/replicas").is_some_and(|number| *number != 0);
+        if is_live && !managers.have(&number) {
+            let name = BEFORE.to_owned();
+            managers.set(&Manager { name, applies: false, ..own.clone() }, number, &now);
+        }
+    }
     let fields = if configuration.as_object().is_some_and(Map::is_empty) {
         FieldSet::default()
     } else {
@@ -162,6 +195,11 @@ pub(crate) fn apply(
             fields.subtract(allowed.as_ref().unwrap_or(&FieldSet::default()));
         }
         conflicts.retain(|(_, fields)| !fields.is_empty());
+    }
+    if author.part == Part::Scale {
+        for (manager, _) in &mut conflicts {
+            scale::API_VERSION.clone_into(&mut manager.api_version);
+        }
     }
     if !conflicts.is_empty() && !is_forced {
         return Err(Box::new(refusal(conflicts)));

@@ -260,6 +260,12 @@ pub(crate) fn method_not_allowed() -> Status {
     .with_details(details())
 }
 
+/// Returns the 405 of a custom resource, which names the operation.
+pub(crate) fn method_not_supported(resource: &Resource, verb: &str) -> Status {
+    let message = format!("{verb} is not supported on resources of kind {:?}", resource.title());
+    failure(405, reason::METHOD_NOT_ALLOWED, &message).with_details(about(resource, ""))
+}
+
 pub(crate) fn unsupported_media_type(accepted: &str) -> Status {
     let message = format!(
         "the body of the request was in an unknown format - accepted media types include: {accepted}"

@@ -11,7 +11,7 @@ use crate::known::Trait;
 use crate::object::{Draft, Fields, Key, Object, Shape, text};
 use crate::options::ListOptions;
 use crate::patch::Patch;
-use crate::request::is_true;
+use crate::request::{Request, is_true};
 use crate::status::{self, Refused};
 use crate::store::{Current, Store};
 use crate::{Resource, apply, change, delete as deletion, list, scale};
@@ -76,6 +76,7 @@ pub(crate) fn update(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
 /// Replaces the finalizers in the specification of a namespace.
 pub(crate) fn finalize(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
     let mut given = Draft::decode(call.read(body)?, &call.resource)?;
+    change::check_name(&path_key(call), &given)?;
     modify(call, |current| {
         let mut draft = current.draft.clone();
         draft.rest.remove("spec");
@@ -276,12 +277,41 @@ fn with_current<R>(
     })
 }
 
+/// The largest number of bytes of the name of a field manager in a request, as in the real server.
+const LONGEST_MANAGER: usize = 128;
+
+/// Checks the query of a write, with options of this kind. Returns whether it is a dry run.
+pub(crate) fn read_options(options: &str, request: &Request) -> Refused<bool> {
+    let is_dry = is_dry(options, request.parameters("dryRun"))?;
+    let refuse =
+        |reason, field, fault: &str| Err(Box::new(status::options(options, reason, field, fault)));
+    let manager = request.parameter("fieldManager").unwrap_or_default();
+    if manager.len() > LONGEST_MANAGER {
+        let fault = format!("Too long: may not be more than {LONGEST_MANAGER} bytes");
+        return refuse("FieldValueTooLong", "fieldManager", &fault);
+    }
+    if let Some((at, invalid)) = manager.char_indices().find(|(_, letter)| letter.is_control()) {
+        let code = u32::from(invalid);
+        let why = format!("invalid character U+{code:04X} (at position {at})");
+        return refuse(
+            "FieldValueInvalid",
+            "fieldManager",
+            &format!("Invalid value: {manager:?}: {why}"),
+        );
+    }
+    match request.parameter("fieldValidation") {
+        None | Some("" | "Ignore" | "Strict" | "Warn") => Ok(is_dry),
+        Some(other) => {
+            let known = "\"\", \"Ignore\", \"Strict\", \"Warn\"";
+            let fault = format!("Unsupported value: {other:?}: supported values: {known}");
+            refuse("FieldValueNotSupported", "fieldValidation", &fault)
+        }
+    }
+}
+
 /// Returns whether the values of `dryRun` ask for a dry run. Refuses any other value than `All`,
 /// in options of this kind.
-pub(crate) fn is_dry<'a>(
-    options: &str,
-    stages: impl IntoIterator<Item = &'a str>,
-) -> Refused<bool> {
+fn is_dry<'a>(options: &str, stages: impl IntoIterator<Item = &'a str>) -> Refused<bool> {
     let stages: Vec<&str> = stages.into_iter().collect();
     if stages.iter().any(|stage| *stage != "All") {
         let fault = format!("Unsupported value: {}: supported values: \"All\"", json!(stages));
@@ -310,6 +340,9 @@ fn options(call: &mut Call<'_>, body: &[u8]) -> Refused<DeleteOptions> {
             |why: String| Box::new(status::bad_request(&format!("invalid DeleteOptions: {why}")));
         match call.read(body)? {
             Value::Null => DeleteOptions::default(),
+            Value::Object(options) if !matches!(text(&options, "kind"), "" | "DeleteOptions") => {
+                return Err(refuse(format!("its kind is {}", options["kind"])));
+            }
             options @ Value::Object(_) => {
                 serde_json::from_value(options).map_err(|error| refuse(error.to_string()))?
             }

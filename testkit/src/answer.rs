@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use http::{Response, StatusCode};
+use http::{Method, Response, StatusCode};
 use kube::core::Status;
 use serde_json::Value;
 
 use crate::Resource;
 use crate::author::Part;
 use crate::body::Body;
-use crate::known::Trait;
 use crate::object::Shape;
 use crate::request::{FINALIZE, Form, Request, SCALE, Verb};
 use crate::server::Shared;
@@ -111,8 +110,12 @@ fn try_answer(
     let part = match subresource {
         None => Part::Main,
         Some("status") if resource.has_status() => Part::Status,
-        Some(SCALE) if resource.has(Trait::Scale) => Part::Scale,
+        Some(SCALE) if resource.has_scale() => Part::Scale,
         Some(_) if is_finalize => Part::Main,
+        Some(_) if resource.is_custom() => {
+            let name = target.name.as_deref().unwrap_or_default();
+            return Err(Box::new(status::not_found(&resource, name)));
+        }
         Some(_) => return Err(Box::new(status::unknown_resource())),
     };
     let is_allowed = match verb {
@@ -124,7 +127,7 @@ fn try_answer(
         Verb::List | Verb::Watch | Verb::Update | Verb::Other => true,
     };
     if !is_allowed {
-        return Err(Box::new(status::method_not_allowed()));
+        return Err(Box::new(not_allowed(request, &resource)));
     }
     if !has_place {
         return Err(Box::new(status::unknown_resource()));
@@ -134,11 +137,10 @@ fn try_answer(
         let hint = if is(request, PROTOBUF) { NO_PROTOBUF } else { "" };
         return Err(Box::new(status::unsupported_media_type(&format!("{JSON}, {YAML}{hint}"))));
     }
-    let is_dry = |options| write::is_dry(options, request.parameters("dryRun"));
     let is_dry = match verb {
-        Verb::Create => is_dry("CreateOptions")?,
-        Verb::Update => is_dry("UpdateOptions")?,
-        Verb::Patch => is_dry("PatchOptions")?,
+        Verb::Create => write::read_options("CreateOptions", request)?,
+        Verb::Update => write::read_options("UpdateOptions", request)?,
+        Verb::Patch => write::read_options("PatchOptions", request)?,
         // The body of a deletion can have its options.
         _ => false,
     };
@@ -153,8 +155,25 @@ fn try_answer(
         Verb::Patch => write::patch(&call, body),
         Verb::Delete => write::delete(&mut call, body),
         Verb::DeleteCollection => write::delete_collection(&mut call, body),
-        Verb::Other => Err(Box::new(status::method_not_allowed())),
+        Verb::Other => Err(Box::new(not_allowed(request, &call.resource))),
     }
+}
+
+/// Returns the refusal of a method.
+fn not_allowed(request: &Request, resource: &Resource) -> Status {
+    if !resource.is_custom() {
+        return status::method_not_allowed();
+    }
+    status::method_not_supported(
+        resource,
+        match *request.method() {
+            Method::POST => "create",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            Method::DELETE => "delete",
+            _ => "",
+        },
+    )
 }
 
 /// Returns whether the body has this content type.

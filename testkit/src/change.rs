@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use kube::core::Status;
+use kube::core::response::reason;
 use serde_json::{Value, json};
 
 use crate::author::{Author, Part};
@@ -19,6 +21,8 @@ const KEPT: [&str; 4] =
 /// The message of the refusal of an object whose namespace is not that of the request.
 const OTHER_NAMESPACE: &str =
     "the namespace of the provided object does not match the namespace sent on the request";
+/// The largest number of bytes of a generated name that are from its prefix, as in the real server.
+const LONGEST_PREFIX: usize = 58;
 /// The letters of generated names, as in the real server. There are no vowels, so that the names
 /// contain no words.
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -65,44 +69,82 @@ impl Shared {
         done
     }
 
-    /// Returns the key of a new object, from its metadata and, if the request has one, the
-    /// namespace of the request.
-    pub(crate) fn key_of(
+    /// Calls `create` with the key of a new object, and again with another one as long as its name
+    /// is generated and another object has it. Only an object that is made uses up a generated
+    /// name: `is_dry` says that none is.
+    pub(crate) fn with_new_key<R>(
         &self,
         draft: &Draft,
         resource: &Resource,
         requested: Option<&str>,
         is_dry: bool,
-    ) -> Refused<Key> {
-        let named = text(&draft.metadata, "namespace");
-        let namespace = match requested {
-            _ if !resource.is_namespaced() => "",
-            Some(requested) => requested,
-            None if named.is_empty() => "default",
-            None => named,
-        };
-        if !named.is_empty() && named != namespace {
-            return Err(Box::new(status::bad_request(OTHER_NAMESPACE)));
+        mut create: impl FnMut(&Key) -> Refused<R>,
+    ) -> Refused<R> {
+        if !text(&draft.metadata, "name").is_empty() {
+            let key = key_of(draft, resource, requested, 0)?;
+            let has_prefix = !text(&draft.metadata, "generateName").is_empty();
+            let is_taken = |status: &Status| status.reason == reason::ALREADY_EXISTS;
+            return create(&key).map_err(|refusal| {
+                if has_prefix && is_taken(&refusal) {
+                    Box::new(status::not_unique(*refusal))
+                } else {
+                    refusal
+                }
+            });
         }
-        let name = match (text(&draft.metadata, "name"), text(&draft.metadata, "generateName")) {
-            ("", "") => {
-                let fault = "Required value: name or generateName is required";
-                let (reason, field) = ("FieldValueRequired", "metadata.name");
-                return Err(Box::new(status::invalid_because(reason, resource, "", field, fault)));
-            }
-            ("", prefix) => format!("{prefix}{}", suffix(self.store.lock().next_name(is_dry))),
-            (name, _) => name.to_owned(),
-        };
-        for part in [name.as_str(), namespace] {
-            if part.contains(['/', '%']) || part == "." || part == ".." || part.len() > 253 {
-                let fault = format!(
-                    "Invalid value: {part:?}: must have at most 253 characters, none of them '/' or '%'"
-                );
-                return Err(Box::new(status::invalid(resource, &name, "metadata.name", &fault)));
+        let mut number = self.store.lock().next_name();
+        loop {
+            match create(&key_of(draft, resource, requested, number)?) {
+                Err(status) if status.reason == reason::ALREADY_EXISTS => number += 1,
+                Ok(made) if !is_dry => {
+                    self.store.lock().use_name(number);
+                    return Ok(made);
+                }
+                made => return made,
             }
         }
-        Ok(Key { namespace: namespace.to_owned(), name })
     }
+}
+
+/// Returns the key of a new object, from its metadata and, if the request has one, the namespace of
+/// the request. `number` is that of a generated name.
+fn key_of(
+    draft: &Draft,
+    resource: &Resource,
+    requested: Option<&str>,
+    number: usize,
+) -> Refused<Key> {
+    let named = text(&draft.metadata, "namespace");
+    let namespace = match requested {
+        _ if !resource.is_namespaced() => "",
+        Some(requested) => requested,
+        None if named.is_empty() => "default",
+        None => named,
+    };
+    if !named.is_empty() && named != namespace {
+        return Err(Box::new(status::bad_request(OTHER_NAMESPACE)));
+    }
+    let name = match (text(&draft.metadata, "name"), text(&draft.metadata, "generateName")) {
+        ("", "") => {
+            let fault = "Required value: name or generateName is required";
+            let (reason, field) = ("FieldValueRequired", "metadata.name");
+            return Err(Box::new(status::invalid_because(reason, resource, "", field, fault)));
+        }
+        ("", prefix) => {
+            let mut ends = (0..=prefix.len().min(LONGEST_PREFIX)).rev();
+            let end = ends.find(|end| prefix.is_char_boundary(*end)).unwrap_or_default();
+            format!("{}{}", &prefix[..end], suffix(number))
+        }
+        (name, _) => name.to_owned(),
+    };
+    for part in [name.as_str(), namespace] {
+        if part.contains(['/', '%']) || part == "." || part == ".." {
+            let fault =
+                format!("Invalid value: {part:?}: must not be '.' or '..', or contain '/' or '%'");
+            return Err(Box::new(status::invalid(resource, &name, "metadata.name", &fault)));
+        }
+    }
+    Ok(Key { namespace: namespace.to_owned(), name })
 }
 
 /// Returns a text of five of the [`LETTERS`], which is different for each number below 27^5.
@@ -199,6 +241,8 @@ pub(crate) fn replace(
     // As in the real server, an object without managers gets none until it is applied.
     if before.metadata.contains_key("managedFields") {
         apply::track(&resource, Some(before), &mut draft, author);
+    } else if author.is_client() {
+        draft.metadata.remove("managedFields");
     }
     settle(store, place, current, draft, author)
 }
@@ -246,8 +290,8 @@ fn keep(before: &Draft, draft: &mut Draft, field: &str) {
     };
 }
 
-/// Refuses a draft that changes a metadata field. A draft without the field, or with null, does
-/// not.
+/// Refuses a draft that changes a metadata field. A draft without the field, or with null or an
+/// empty string, does not.
 pub(crate) fn check_kept(
     resource: &Resource,
     before: &Object,
@@ -256,7 +300,7 @@ pub(crate) fn check_kept(
 ) -> Refused<()> {
     let known = before.draft.metadata.get(field);
     match draft.metadata.get(field) {
-        Some(given) if !given.is_null() && Some(given) != known => {
+        Some(given) if !given.is_null() && *given != "" && Some(given) != known => {
             let fault = format!("Invalid value: {given}: field is immutable");
             let field = format!("metadata.{field}");
             Err(Box::new(status::invalid(resource, &before.key.name, &field, &fault)))

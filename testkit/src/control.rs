@@ -52,10 +52,15 @@ impl ApiServer {
             (place, Arc::clone(&store.collections[place].resource))
         };
         let draft = Draft::new(json, &resource).map_err(Error::Refused)?;
-        let key = self.shared.key_of(&draft, &resource, None, false).map_err(Error::Refused)?;
-        let object = self.shared.with_current(place, &key, |store, current| match current {
-            Some(current) => change::replace(store, place, current, draft, &Author::TEST),
-            None => change::create(store, place, key.clone(), None, draft, &Author::TEST),
+        let object = self.shared.with_new_key(&draft, &resource, None, false, |key| {
+            self.shared.with_current(place, key, |store, current| match current {
+                Some(current) => {
+                    change::replace(store, place, current, draft.clone(), &Author::TEST)
+                }
+                None => {
+                    change::create(store, place, key.clone(), None, draft.clone(), &Author::TEST)
+                }
+            })
         });
         Ok(object.map_err(Error::Refused)?.version)
     }

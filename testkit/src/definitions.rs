@@ -4,11 +4,11 @@ use kube::core::ApiResource;
 use kube::core::discovery::Scope;
 use serde_json::{Value, json};
 
-use crate::Resource;
 use crate::change::{self, now};
 use crate::object::{Draft, text};
 use crate::status::{self, Refused};
 use crate::store::Store;
+use crate::{Resource, scale};
 
 /// Serves the resources of the definitions in the collection at `place`, and marks the definitions
 /// as established. Does nothing for other collections, and for definitions that it has seen.
@@ -38,7 +38,8 @@ const MOST_FIELDS: usize = 8;
 /// gets a name that contains them.
 const LONGEST_KEYS: usize = 512;
 
-/// Refuses a definition with which each object could take much more work and memory than its size.
+/// Refuses a definition with invalid paths of a scale, or one with which each object could take
+/// much more work and memory than its size.
 pub(crate) fn check(resource: &Resource, definition: &Draft) -> Refused<()> {
     let refuse = |field: &str, fault: &str| {
         let name = text(&definition.metadata, "name");
@@ -56,6 +57,10 @@ pub(crate) fn check(resource: &Resource, definition: &Draft) -> Refused<()> {
                 "Too long: the keys of a list, with their defaults, must have at most {LONGEST_KEYS} bytes"
             );
             return refuse("schema", &fault);
+        }
+        let scale = version["subresources"].get("scale").filter(|scale| !scale.is_null());
+        if let Some((field, fault)) = scale.and_then(scale::fault_of_paths) {
+            return refuse(&format!("subresources.scale.{field}"), &fault);
         }
     }
     Ok(())
@@ -120,6 +125,8 @@ fn resource(definition: &Draft) -> Option<Resource> {
         let path = field["jsonPath"].as_str().unwrap_or_default();
         resource = resource.selectable_field(path.trim_start_matches('.'));
     }
+    let paths = scale::Paths::read(&version["subresources"]["scale"]);
+    let resource = resource.with_scale(paths);
     Some(resource.with_schema(version["schema"]["openAPIV3Schema"].clone()))
 }
 

@@ -52,8 +52,13 @@ impl DeleteOptions {
             let refuse = |error| format!("invalid gracePeriodSeconds {seconds:?}: {error}");
             seconds.parse().map_err(|error| Box::new(status::bad_request(&refuse(error))))
         });
+        let given = |name: &str| request.parameter(name).filter(|value| !value.is_empty());
+        let given = |name: &str| given(name).map(str::to_owned);
         Ok(Self {
-            preconditions: None,
+            preconditions: Some(Preconditions {
+                uid: given("uid"),
+                resource_version: given("resourceVersion"),
+            }),
             dry_run: Some(request.parameters("dryRun").map(str::to_owned).collect()),
             grace_period_seconds: grace.transpose()?,
             propagation_policy: request.parameter("propagationPolicy").map(str::to_owned),

@@ -154,7 +154,7 @@ fn entries(resource: &Resource) -> Vec<Value> {
     if resource.is_namespace() {
         entries.push(subresource("finalize", &["update"]));
     }
-    if resource.has(Trait::Scale) {
+    if resource.has_scale() {
         let mut scale = subresource(SCALE, &["get", "patch", "update"]);
         let kind = scale::resource();
         scale["group"] = kind.api.group.as_str().into();

@@ -51,7 +51,8 @@
 //!   collection. A dry run answers as the write would, and stores nothing. `metadata.generation`
 //!   rises as in the real server. Writes by the test: [`apply`](ApiServer::apply),
 //!   [`delete`](ApiServer::delete).
-//! * **The subresource `scale`** of deployments, replica sets and stateful sets.
+//! * **The subresource `scale`** of deployments, replica sets and stateful sets, and of custom
+//!   resources whose definition declares it.
 //! * **Server-side apply** with field managers, conflicts, force and `managedFields`. Lists and
 //!   maps merge by the type of each field. `kubectl` can move from client-side apply.
 //! * **Deletions** with preconditions, finalizers, propagation policies and the grace period of a
@@ -69,7 +70,7 @@
 //! * **Recorded requests**: [`requests`](ApiServer::requests), and waits for requests and watches
 //!   without sleeps.
 //!
-//! The scenario `testkit` of this project's `e2e/` sends 784 requests to this server and to a
+//! The scenario `testkit` of this project's `e2e/` sends 1629 requests to this server and to a
 //! kube-apiserver 1.36; 100 of them are recorded from `kubectl` and kube-rs. It compares the code
 //! of each answer, and the whole body, the part that this server sends, or kind and reason, without
 //! uids, versions and times. It fails at a difference.
@@ -84,15 +85,16 @@
 //! The server has no admission, defaulting, conversion, existence check of namespaces, protobuf,
 //! tables with other columns than name and age, served schemas (`kubectl apply` needs
 //! `--validate=false`), scheduler, kubelet, or subresource other than `status`, `scale` and a
-//! namespace's `finalize`. A custom resource has no `scale`: a request for it is refused with 404.
-//! The server validates the metadata of an object (names, labels, annotations, finalizers, owner
-//! references, and the fields that only it sets), its kind, the number of replicas in a scale, the
-//! keys of lists in applied configurations and in strategic merge patches, and the length of such
-//! keys in definitions, and nothing else. A refusal names one fault of the metadata. The server
-//! ignores `fieldValidation`. Each resource has one API version. All requests are authorised. They
-//! are recorded until [`forget_requests`](ApiServer::forget_requests) is called, unless
-//! [`recorded_requests`](Builder::recorded_requests) limits their number. A body of more than 3 MiB
-//! is refused with 413, which is the real server's default; etcd refuses an object of more than
+//! namespace's `finalize`. The server validates the metadata of an object (names, labels,
+//! annotations, finalizers, owner references, and the fields that only it sets), its kind, the
+//! number of replicas in a scale, the keys of lists in applied configurations and in strategic
+//! merge patches, and in definitions the length of such keys and the paths of a scale, and
+//! nothing else. A refusal names one fault of the metadata. The server refuses unknown values of
+//! `fieldValidation` and ignores the others. Each resource has one API version. All requests are
+//! authorised. They are recorded until [`forget_requests`](ApiServer::forget_requests) is
+//! called, unless [`recorded_requests`](Builder::recorded_requests) limits their number. A body
+//! of more than 3 MiB is refused with 413, which is the real server's default; etcd refuses an
+//! object of more than
 //! 1.5 MiB, and this server does not. The only controllers are those of [`Builder::controllers`].
 //!
 //! Of the schema in a definition of a custom resource, only the types of lists and maps
@@ -104,12 +106,19 @@
 //! in strategic merge patches; those of a custom resource as its definition or
 //! [`list_keys`](Resource::list_keys) declares. A kind that Kubernetes does not have, or a custom
 //! resource without a definition, has no lists that merge but `ownerReferences` and `finalizers`.
-//! A configuration with an unknown field is accepted. A refusal names at most 100 conflicts or
-//! errors. A strategic merge patch that deletes a map with `$patch: delete` removes the field,
-//! although the real server leaves an empty map if the field is a structure. In `managedFields`,
-//! some marks of whole maps (`.`) differ from the real server's, and a scale to 0 has a manager. A
-//! write to `status` changes nothing but the status, although the real server lets some kinds
-//! change labels there.
+//! A configuration with an unknown field is accepted, except in the metadata. A refusal names at
+//! most 100 conflicts or errors. A strategic merge patch that deletes a map with `$patch: delete`
+//! removes the field, although the real server leaves an empty map if the field is a structure. In
+//! `managedFields`, some marks of whole maps (`.`) differ from the real server's. A write to
+//! `status` changes nothing but the status, although the real server lets some kinds change labels
+//! there.
+//!
+//! Three answers differ on purpose. An object that an applied configuration creates has no
+//! `deletionTimestamp` and no `deletionGracePeriodSeconds`; the real server stores those of the
+//! configuration, so the object is marked for deletion although no client has deleted it. An
+//! applied scale of a custom resource is always refused with 500; the real server answers so unless
+//! the scale changes nothing or conflicts. `HEAD` is refused with 405; the real server answers it
+//! for custom resources only.
 //!
 //! Answers are JSON, whatever the header `Accept` asks for, and in one of its forms: whole objects,
 //! metadata, or tables; a scale is always whole. Bodies may be YAML, of which the first document

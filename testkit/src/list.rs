@@ -27,7 +27,7 @@ pub(crate) fn page(call: &Call<'_>) -> Refused<(Value, Objects)> {
     let options = ListOptions::read(call)?;
     options.check_list()?;
     // The real server answers lists of any version from its cache, which ignores the limit.
-    let is_any = options.version == Some(0) && options.token.is_none();
+    let is_any = options.version == Some(0);
     let limit = options.limit.filter(|_| !is_any);
     // One more object shows whether another page follows.
     let most = limit.map_or(usize::MAX, |limit| limit.saturating_add(1));

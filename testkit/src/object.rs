@@ -74,8 +74,16 @@ impl Draft {
         Self::read(value, resource).map_err(|why| Box::new(status::undecodable(resource, &why)))
     }
 
-    /// Reads an object of a client. Refuses metadata of other types, too.
+    /// Reads an object of a client. Refuses metadata of other types, too, and a custom resource
+    /// without `kind` and `apiVersion`.
     pub(crate) fn decode(value: Value, resource: &Resource) -> Refused<Self> {
+        let has = |field: &str| value.get(field).is_some_and(|text| !text.is_null() && text != "");
+        if resource.is_custom()
+            && let Some(missing) = ["kind", "apiVersion"].into_iter().find(|field| !has(field))
+        {
+            let why = format!("it has no {missing}, which a custom resource must have");
+            return Err(Box::new(status::undecodable(resource, &why)));
+        }
         let draft = Self::new(value, resource)?;
         match types::fault(&draft.metadata, &Fields::new()) {
             Some(why) => Err(Box::new(status::undecodable(resource, &why))),
@@ -155,9 +163,12 @@ impl Draft {
         }
     }
 
-    /// Gives the lists and maps of the metadata the form in which the real server stores them:
-    /// empty ones are dropped, and a null in them becomes an empty value of its type.
+    /// Gives the metadata the form in which the real server stores it: unknown fields, `selfLink`,
+    /// and empty lists and maps are dropped. A null in a list or map becomes an empty value of its
+    /// type.
     pub(crate) fn normalize(&mut self) {
+        types::prune(&mut self.metadata);
+        self.metadata.remove("selfLink");
         let fields = [
             ("annotations", json!("")),
             ("finalizers", json!("")),

@@ -36,10 +36,16 @@ impl ListOptions {
     pub(crate) fn read(call: &Call<'_>) -> Refused<Self> {
         let request = call.request;
         let given = |name: &str| request.parameter(name).filter(|value| !value.is_empty());
+        let is_watch = request.verb() == Verb::Watch;
         let number = |name: &str| {
             let read = |value: &str| {
                 let refuse = |error| {
-                    Box::new(status::bad_request(&format!("invalid {name} {value:?}: {error}")))
+                    let why = format!("invalid {name} {value:?}: {error}");
+                    // The real server gives no reason here.
+                    let is_unknown = name == "resourceVersion"
+                        && matches!(request.verb(), Verb::Get | Verb::Watch);
+                    let make = if is_unknown { status::unknown_error } else { status::bad_request };
+                    Box::new(make(&why))
                 };
                 value.parse::<u64>().map_err(refuse)
             };
@@ -62,7 +68,6 @@ impl ListOptions {
                     .map_err(|()| Box::new(status::bad_request("continue key is not valid")))
             })
             .transpose()?;
-        let is_watch = request.verb() == Verb::Watch;
         let shard_selectors = call.server.settings.shard_selectors;
         let shards = given("shardSelector")
             .filter(|_| shard_selectors != ShardSelectors::Ignored)
@@ -72,7 +77,10 @@ impl ListOptions {
         Ok(Self {
             version: number("resourceVersion")?,
             version_match,
-            limit: number("limit")?
+            // As in the real server, a negative limit is none.
+            limit: given("limit")
+                .filter(|limit| limit.parse::<i64>().map_or(true, |limit| limit > 0))
+                .map_or(Ok(None), |_| number("limit"))?
                 .filter(|most| *most > 0)
                 .map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
             token,

@@ -3,6 +3,7 @@
 use http::Method;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
 use http::request::Parts;
+use percent_encoding::percent_decode_str;
 
 /// The form of objects for which a client asks with the header `Accept`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +100,10 @@ pub(crate) struct Target {
 
 impl Target {
     fn parse(path: &str) -> Option<Self> {
-        let parts: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
+        // As in the real server, an encoded slash separates parts, too.
+        let path = percent_decode_str(path.strip_prefix('/')?).decode_utf8_lossy();
+        let path = path.strip_suffix('/').unwrap_or(&path);
+        let parts: Vec<&str> = path.split('/').collect();
         if parts.contains(&"") {
             return None;
         }

@@ -5,6 +5,7 @@ use kube::core::discovery::Scope;
 use serde_json::Value;
 
 use crate::known::{self, Known, Trait, UNKNOWN};
+use crate::scale::Paths;
 
 /// A kind of objects as an API server serves it: group, version, plural and kind, namespaced or
 /// not, built in or custom.
@@ -32,6 +33,8 @@ pub struct Resource {
     fields: Vec<(String, String)>,
     /// The schema of a custom resource, as far as it is known.
     schema: Value,
+    /// The paths of the scale of a custom resource, if it has one.
+    scale: Option<Paths>,
 }
 
 impl Resource {
@@ -55,6 +58,7 @@ impl Resource {
             short_names: known.map_or(&[][..], Known::short_names).iter().map(owned).collect(),
             fields: fields.map(|(field, value)| (owned(field), owned(value))).collect(),
             schema: Value::Null,
+            scale: None,
             api,
         }
     }
@@ -73,6 +77,7 @@ impl Resource {
             short_names: Vec::new(),
             fields: Vec::new(),
             schema: Value::Null,
+            scale: None,
         }
     }
 
@@ -124,6 +129,11 @@ impl Resource {
     /// Sets the schema of a custom resource: the `openAPIV3Schema` of its definition.
     pub(crate) fn with_schema(self, schema: Value) -> Self {
         Self { schema, ..self }
+    }
+
+    /// Sets the paths of the scale of a custom resource, which has no such subresource otherwise.
+    pub(crate) fn with_scale(self, scale: Option<Paths>) -> Self {
+        Self { scale, ..self }
     }
 
     /// Returns the resources of the built-in kinds that the server knows, for a server that has
@@ -226,6 +236,15 @@ impl Resource {
     /// Returns the schema of a custom resource, as far as it is known.
     pub(crate) fn schema(&self) -> &Value {
         &self.schema
+    }
+
+    /// Returns the paths of the scale of a custom resource.
+    pub(crate) fn scale_paths(&self) -> Option<&Paths> {
+        self.scale.as_ref()
+    }
+
+    pub(crate) fn has_scale(&self) -> bool {
+        self.scale.is_some() || self.has(Trait::Scale)
     }
 
     /// Returns whether the kind has a trait.

@@ -94,6 +94,13 @@ pub fn already_exists(resource: &Resource, name: &str) -> Status {
         .with_details(about(resource, name))
 }
 
+/// Returns the refusal of an object to create that exists and whose name could be generated.
+pub(crate) fn not_unique(exists: Status) -> Status {
+    let why = "the server was not able to generate a unique name for the object";
+    let details = exists.details.map(|it| StatusDetails { retry_after_seconds: 1, ..it });
+    Status { message: format!("{}, {why}", exists.message), details, ..exists }
+}
+
 /// Returns the 409 of an object to create that exists and is being deleted.
 pub(crate) fn being_deleted(resource: &Resource, name: &str) -> Status {
     let status = already_exists(resource, name);
@@ -251,6 +258,12 @@ pub(crate) fn method_not_allowed() -> Status {
         "the server does not allow this method on the requested resource",
     )
     .with_details(details())
+}
+
+/// Returns the 405 of a custom resource, which names the operation.
+pub(crate) fn method_not_supported(resource: &Resource, verb: &str) -> Status {
+    let message = format!("{verb} is not supported on resources of kind {:?}", resource.title());
+    failure(405, reason::METHOD_NOT_ALLOWED, &message).with_details(about(resource, ""))
 }
 
 pub(crate) fn unsupported_media_type(accepted: &str) -> Status {

@@ -201,7 +201,7 @@ pub(crate) struct Store {
     log_size: usize,
     /// The number of watches opened so far.
     watches: u64,
-    /// The number of names generated so far.
+    /// The number of the last generated name that an object has.
     names: usize,
     /// Whether writes return their results and store nothing.
     is_dry: bool,
@@ -341,13 +341,14 @@ impl Store {
         self.watches
     }
 
-    /// Returns a new number for a generated name. A dry run does not use it up.
-    pub(crate) fn next_name(&mut self, is_dry: bool) -> usize {
-        let next = self.names + 1;
-        if !is_dry {
-            self.names = next;
-        }
-        next
+    /// Returns the number of the next generated name.
+    pub(crate) fn next_name(&self) -> usize {
+        self.names + 1
+    }
+
+    /// Notes that an object has the generated name of this number.
+    pub(crate) fn use_name(&mut self, number: usize) {
+        self.names = self.names.max(number);
     }
 
     /// Removes the open watches of the resource whose collection has the index `place`, or of all

@@ -6,6 +6,7 @@ use crate::object::Fields;
 
 /// The type of a value. Null is a value of each type.
 enum Type {
+    Any,
     String,
     Integer,
     Boolean,
@@ -13,11 +14,13 @@ enum Type {
     List(&'static Self),
     /// A map whose values have one type.
     Map(&'static Self),
-    /// An object with these fields. It can have others.
+    /// An object with these fields.
     Object(&'static [(&'static str, Self)]),
+    /// An object with these fields. An applied one can have others.
+    Open(&'static [(&'static str, Self)]),
 }
 
-const METADATA: [(&str, Type); 14] = [
+const METADATA: [(&str, Type); 15] = [
     ("annotations", Type::Map(&Type::String)),
     ("creationTimestamp", Type::Time),
     ("deletionGracePeriodSeconds", Type::Integer),
@@ -26,12 +29,23 @@ const METADATA: [(&str, Type); 14] = [
     ("generateName", Type::String),
     ("generation", Type::Integer),
     ("labels", Type::Map(&Type::String)),
-    ("managedFields", Type::List(&Type::Object(&[]))),
+    ("managedFields", Type::List(&Type::Open(&MANAGER))),
     ("name", Type::String),
     ("namespace", Type::String),
     ("ownerReferences", Type::List(&Type::Object(&OWNER))),
     ("resourceVersion", Type::String),
+    ("selfLink", Type::String),
     ("uid", Type::String),
+];
+
+const MANAGER: [(&str, Type); 7] = [
+    ("apiVersion", Type::String),
+    ("fieldsType", Type::String),
+    ("fieldsV1", Type::Any),
+    ("manager", Type::String),
+    ("operation", Type::String),
+    ("subresource", Type::String),
+    ("time", Type::Time),
 ];
 
 const OWNER: [(&str, Type); 6] = [
@@ -52,11 +66,66 @@ pub(crate) fn fault(metadata: &Fields, before: &Fields) -> Option<String> {
     })
 }
 
+/// Returns the message about a field of a configuration's metadata that Kubernetes does not have.
+pub(crate) fn undeclared(metadata: &Fields) -> Option<String> {
+    Some(format!(".metadata{}: field not declared in schema", undeclared_in(&METADATA, metadata)?))
+}
+
+/// Removes the fields that Kubernetes does not have. The real server does not read them.
+pub(crate) fn prune(metadata: &mut Fields) {
+    prune_object(&METADATA, metadata);
+}
+
+fn undeclared_in(fields: &[(&str, Type)], map: &Fields) -> Option<String> {
+    map.iter().find_map(|(name, value)| match declared(fields, name) {
+        None => Some(format!(".{name}")),
+        Some(of) => Some(format!(".{name}{}", of.undeclared(value)?)),
+    })
+}
+
+fn prune_object(fields: &[(&str, Type)], map: &mut Fields) {
+    map.retain(|name, value| {
+        let of = declared(fields, name);
+        of.inspect(|of| of.prune(value)).is_some()
+    });
+}
+
+fn declared<'a>(fields: &'a [(&str, Type)], name: &str) -> Option<&'a Type> {
+    fields.iter().find(|(known, _)| *known == name).map(|(_, of)| of)
+}
+
 impl Type {
+    /// Returns the path inside a value to a field that is not declared.
+    fn undeclared(&self, value: &Value) -> Option<String> {
+        match (self, value) {
+            (Self::List(of), Value::Array(list)) => {
+                let mut items = list.iter().enumerate();
+                items.find_map(|(at, item)| Some(format!("[{at}]{}", of.undeclared(item)?)))
+            }
+            (Self::Object(fields), Value::Object(map)) => undeclared_in(fields, map),
+            _ => None,
+        }
+    }
+
+    fn prune(&self, value: &mut Value) {
+        match (self, value) {
+            (Self::List(of), Value::Array(list)) => {
+                for item in list {
+                    of.prune(item);
+                }
+            }
+            (Self::Object(fields) | Self::Open(fields), Value::Object(map)) => {
+                prune_object(fields, map);
+            }
+            _ => {}
+        }
+    }
+
     /// Returns the path inside a value to a part of another type, and the message about it.
     fn fault(&self, value: &Value) -> Option<String> {
         let title = match (self, value) {
-            (_, Value::Null)
+            (Self::Any, _)
+            | (_, Value::Null)
             | (Self::String, Value::String(_))
             | (Self::Boolean, Value::Bool(_)) => return None,
             (Self::Integer, Value::Number(number)) if number.is_i64() => return None,
@@ -71,7 +140,7 @@ impl Type {
                 let mut items = map.iter();
                 return items.find_map(|(key, item)| Some(format!("[{key:?}]{}", of.fault(item)?)));
             }
-            (Self::Object(fields), Value::Object(map)) => {
+            (Self::Object(fields) | Self::Open(fields), Value::Object(map)) => {
                 return fields
                     .iter()
                     .find_map(|(name, of)| Some(format!(".{name}{}", of.fault(map.get(*name)?)?)));
@@ -82,7 +151,7 @@ impl Type {
             (Self::Time, _) => "a time, as in RFC 3339",
             (Self::List(_), _) => "a list",
             (Self::Map(_), _) => "a map",
-            (Self::Object(_), _) => "an object",
+            (Self::Object(_) | Self::Open(_), _) => "an object",
         };
         Some(format!(" must be {title}"))
     }
@@ -92,7 +161,7 @@ impl Type {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::fault;
+    use super::{fault, prune, undeclared};
     use crate::object::Fields;
 
     fn metadata(field: &str, value: Value) -> Fields {
@@ -112,6 +181,11 @@ mod tests {
                 "metadata.ownerReferences[0].controller must be a boolean",
             ),
             ("managedFields", json!({}), "metadata.managedFields must be a list"),
+            (
+                "managedFields",
+                json!([{ "manager": 1 }]),
+                "metadata.managedFields[0].manager must be a string",
+            ),
             ("generation", json!(1.5), "metadata.generation must be an integer"),
             (
                 "creationTimestamp",
@@ -122,6 +196,33 @@ mod tests {
             let metadata = metadata(field, value);
             assert_eq!(fault(&metadata, &Fields::new()).as_deref(), Some(expected));
             assert_eq!(fault(&metadata, &metadata), None, "unchanged metadata is accepted");
+        }
+    }
+
+    #[test]
+    fn fields_that_kubernetes_does_not_have_are_found_and_removed() {
+        let owner = json!([{ "uid": "x" }, { "uid": "y", "other": 1 }]);
+        for (field, value, path, left) in [
+            ("other", json!(null), ".other", None),
+            (
+                "ownerReferences",
+                owner,
+                ".ownerReferences[1].other",
+                Some(json!([{ "uid": "x" }, { "uid": "y" }])),
+            ),
+            ("labels", json!({ "other": "x" }), "", Some(json!({ "other": "x" }))),
+            (
+                "managedFields",
+                json!([{ "fieldsV1": { "f:other": {} } }]),
+                "",
+                Some(json!([{ "fieldsV1": { "f:other": {} } }])),
+            ),
+        ] {
+            let mut metadata = metadata(field, value);
+            let expected = format!(".metadata{path}: field not declared in schema");
+            assert_eq!(undeclared(&metadata), (!path.is_empty()).then_some(expected));
+            prune(&mut metadata);
+            assert_eq!(metadata.get(field), left.as_ref());
         }
     }
 

@@ -28,9 +28,19 @@ fn has_free_names(resource: &Resource) -> bool {
 
 /// Refuses a new object with an invalid name or invalid metadata.
 pub(crate) fn check_new(resource: &Resource, name: &str, draft: &Draft) -> Refused<()> {
-    if !has_free_names(resource) && !is_subdomain(name) {
-        let (field, fault) = fault("metadata.name", name, SUBDOMAIN);
-        return Err(Box::new(status::invalid(resource, name, &field, &fault)));
+    if !has_free_names(resource) {
+        let prefix = text(&draft.metadata, "generateName");
+        // As in the real server, a prefix can end in a `-`.
+        let begin = prefix.strip_suffix('-').map(|begin| format!("{begin}a"));
+        let is_generated = !prefix.is_empty() && text(&draft.metadata, "name").is_empty();
+        let invalid = if is_generated && !is_subdomain(begin.as_deref().unwrap_or(prefix)) {
+            Some(fault("metadata.generateName", prefix, SUBDOMAIN))
+        } else {
+            (!is_subdomain(name)).then(|| fault("metadata.name", name, SUBDOMAIN))
+        };
+        if let Some((field, fault)) = invalid {
+            return Err(Box::new(status::invalid(resource, name, &field, &fault)));
+        }
     }
     check(resource, name, &Fields::new(), draft)
 }

@@ -45,23 +45,32 @@ pub(crate) struct Token {
     pub(crate) remaining: Option<u64>,
 }
 
+/// Writes the token in digits, so that a client need not encode it in a query.
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let version = self.version;
-        match &self.position {
-            Position::Behind(Key { namespace, name }) => {
-                write!(f, "{version}&key={namespace}/{name}")?;
-            }
-            Position::At((part, number)) => write!(f, "{version}&number={part}/{number}")?,
-        }
-        self.remaining.map_or(Ok(()), |remaining| write!(f, "&remaining={remaining}"))
+        let position = match &self.position {
+            Position::Behind(Key { namespace, name }) => format!("key={namespace}/{name}"),
+            Position::At((part, number)) => format!("number={part}/{number}"),
+        };
+        let rest = self.remaining.map(|remaining| format!("&remaining={remaining}"));
+        let text = format!("{version}&{position}{}", rest.unwrap_or_default());
+        text.bytes().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
+}
+
+/// Decodes two digits for each byte.
+fn decoded(digits: &str) -> Option<String> {
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let pairs = digits.as_bytes().chunks(2).map(|pair| byte(pair).filter(|_| pair.len() == 2));
+    String::from_utf8(pairs.collect::<Option<_>>()?).ok()
 }
 
 impl FromStr for Token {
     type Err = ();
 
-    fn from_str(text: &str) -> Result<Self, ()> {
+    fn from_str(digits: &str) -> Result<Self, ()> {
+        let text = decoded(digits).ok_or(())?;
         let (version, position) = text.split_once('&').ok_or(())?;
         let (kind, place) = position.split_once('=').ok_or(())?;
         let (place, remaining) = match place.split_once("&remaining=") {

@@ -11,10 +11,13 @@ use crate::known::Trait;
 use crate::object::{Draft, Fields, Key, Object, Shape, text};
 use crate::options::ListOptions;
 use crate::patch::Patch;
-use crate::request::is_true;
+use crate::request::{Request, is_true};
 use crate::status::{self, Refused};
 use crate::store::{Current, Store};
 use crate::{Resource, apply, change, delete as deletion, list, scale};
+
+/// The message of the real server, which cannot apply the scale of a custom resource.
+const NO_APPLIED_SCALE: &str = "failed to create manager for existing fields: failed to convert live object (/; autoscaling/v1, Kind=Scale) to proper version: request to convert CR to an invalid group/version: autoscaling/v1";
 
 pub(crate) fn get(call: &Call<'_>) -> Refused<Response<Body>> {
     let options = ListOptions::read(call)?;
@@ -25,21 +28,30 @@ pub(crate) fn get(call: &Call<'_>) -> Refused<Response<Body>> {
     let key = path_key(call);
     let current = call.server.with_current(call.place, &key, |_, current| current);
     let current = current.ok_or_else(|| status::not_found(&call.resource, &key.name))?;
+    if call.part == Part::Scale {
+        let scale = scale::shown(&current.object, &call.resource)?;
+        return Ok(answer::json(StatusCode::OK, Body::whole(scale.to_string())));
+    }
     Ok(show(call, StatusCode::OK, &current.object))
 }
 
 pub(crate) fn create(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
     let resource = &call.resource;
-    let draft = Draft::decode(call.read(body)?, resource)?;
+    let mut draft = Draft::decode(call.read(body)?, resource)?;
+    // The real server ignores the managers of a new object.
+    draft.metadata.remove("managedFields");
     if !text(&draft.metadata, "resourceVersion").is_empty() {
         return Err(Box::new(status::unknown_error(
             "resourceVersion should not be set on objects to be created",
         )));
     }
-    let key = call.server.key_of(&draft, resource, call.request.namespace(), call.is_dry)?;
     let author = Author::client(call.request, call.part);
-    let object = with_current(call, &key, |store, current| {
-        change::create(store, call.place, key.clone(), current.as_ref(), draft, &author)
+    let namespace = call.request.namespace();
+    let object = call.server.with_new_key(&draft, resource, namespace, call.is_dry, |key| {
+        with_current(call, key, |store, current| {
+            let (key, draft) = (key.clone(), draft.clone());
+            change::create(store, call.place, key, current.as_ref(), draft, &author)
+        })
     })?;
     Ok(show(call, StatusCode::CREATED, &object))
 }
@@ -48,9 +60,11 @@ pub(crate) fn update(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
     let resource = &call.resource;
     if call.part == Part::Scale {
         let scale = Draft::decode(call.read(body)?, &scale::resource())?;
-        return modify(call, |current| scale::scaled(&current.draft, &scale));
+        change::check_name(&path_key(call), &scale)?;
+        return modify(call, |current| scale::scaled(&current.draft, &scale, resource));
     }
     let draft = Draft::decode(call.read(body)?, resource)?;
+    change::check_name(&path_key(call), &draft)?;
     if resource.is_custom() && matches!(text(&draft.metadata, "resourceVersion"), "" | "0") {
         let fault = "Invalid value: 0: must be specified for an update";
         let name = call.request.name().unwrap_or_default();
@@ -62,6 +76,7 @@ pub(crate) fn update(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
 /// Replaces the finalizers in the specification of a namespace.
 pub(crate) fn finalize(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
     let mut given = Draft::decode(call.read(body)?, &call.resource)?;
+    change::check_name(&path_key(call), &given)?;
     modify(call, |current| {
         let mut draft = current.draft.clone();
         draft.rest.remove("spec");
@@ -80,10 +95,7 @@ pub(crate) fn patch(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
     let forces = call.request.parameter("force").is_some_and(is_true);
     let refuse =
         |reason, field, fault| Err(Box::new(status::options("PatchOptions", reason, field, fault)));
-    let patch = match call.part {
-        Part::Scale => Patch::read(&scale::resource(), call.request.content_type(), body)?,
-        _ => Patch::read(&call.resource, call.request.content_type(), body)?,
-    };
+    let patch = Patch::read(&call.resource, call.request.content_type(), body)?;
     match patch {
         Patch::Apply(configuration) => {
             if call.request.parameter("fieldManager").is_none_or(str::is_empty) {
@@ -97,9 +109,10 @@ pub(crate) fn patch(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
             refuse("FieldValueForbidden", "force", fault)
         }
         patch if call.part == Part::Scale => modify(call, |current| {
-            let (mut json, resource) = (scale::of(current), scale::resource());
-            patch.apply(&mut json, &resource, &current.key.name)?;
-            scale::scaled(&current.draft, &Draft::patched(json, &resource, &Fields::new())?)
+            let (mut json, kind) = (scale::of(current, &call.resource), scale::resource());
+            patch.apply(&mut json, &kind, &current.key.name)?;
+            let scale = Draft::patched(json, &kind, &Fields::new())?;
+            scale::scaled(&current.draft, &scale, &call.resource)
         }),
         patch => modify(call, |current| {
             let mut json = current.to_json(&call.resource, Shape::Whole);
@@ -117,7 +130,7 @@ fn apply(call: &Call<'_>, configuration: Value, forces: bool) -> Refused<Respons
     let key = path_key(call);
     let draft = if call.part == Part::Scale {
         check_configuration(&scale::resource(), &configuration)?;
-        scale::configuration(&Draft::new(configuration, &scale::resource())?)?
+        scale::configuration(&Draft::new(configuration, &scale::resource())?, resource)?
     } else {
         check_configuration(resource, &configuration)?;
         Draft::new(configuration, resource)?
@@ -128,34 +141,40 @@ fn apply(call: &Call<'_>, configuration: Value, forces: bool) -> Refused<Respons
             if call.part != Part::Main {
                 return Err(Box::new(status::not_found(resource, &key.name)));
             }
+            let applied = apply::apply(resource, None, &draft, &author, forces)?;
             change::check_name(&key, &draft)?;
             check_new(call, &draft)?;
-            let draft = apply::apply(resource, None, &draft, &author, forces)?;
-            let object = change::create(store, call.place, key.clone(), None, draft, &author)?;
+            let object = change::create(store, call.place, key.clone(), None, applied, &author)?;
             return Ok((StatusCode::CREATED, object));
         };
+        if call.part == Part::Scale && resource.is_custom() {
+            return Err(Box::new(status::unknown_error(NO_APPLIED_SCALE)));
+        }
         let before = &current.object.draft;
-        let applied = apply::apply(resource, Some(before), &draft, &author, forces)?;
+        let mut applied = apply::apply(resource, Some(before), &draft, &author, forces)?;
         change::check_name(&key, &draft)?;
+        change::check_kept(resource, &current.object, &draft, "uid")?;
         check_version(call, &current.object, &draft)?;
+        // Like another write, the configuration cannot change these fields.
+        for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+            if let Some(given) = draft.metadata.get(field).filter(|given| !given.is_null()) {
+                applied.metadata.insert(field.to_owned(), given.clone());
+            }
+        }
         let object = change::settle(store, call.place, current, applied, &author)?;
         Ok((StatusCode::OK, object))
     })?;
     Ok(show(call, code, &object))
 }
 
-/// Refuses a configuration of another kind, or with managers of fields.
+/// Refuses a configuration of another kind.
 fn check_configuration(resource: &Resource, configuration: &Value) -> Refused<()> {
-    let refuse = |message: &str| Err(Box::new(status::bad_request(message)));
     let field = |name: &str| configuration.get(name).and_then(Value::as_str).unwrap_or_default();
     let (kind, api_version) = (field("kind"), field("apiVersion"));
     if (kind, api_version) != (resource.kind(), resource.api_version()) {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        return refuse(&format!("invalid object type: {group}/{version}, Kind={kind}"));
-    }
-    let managers = configuration.pointer("/metadata/managedFields");
-    if managers.is_some_and(|managers| *managers != json!([])) {
-        return refuse("metadata.managedFields must be nil");
+        let message = format!("invalid object type: {group}/{version}, Kind={kind}");
+        return Err(Box::new(status::bad_request(&message)));
     }
     Ok(())
 }
@@ -234,7 +253,7 @@ fn check_version(call: &Call<'_>, current: &Object, draft: &Draft) -> Refused<()
 
 fn show(call: &Call<'_>, code: StatusCode, object: &Object) -> Response<Body> {
     let json = match call.part {
-        Part::Scale => scale::of(object),
+        Part::Scale => scale::of(object, &call.resource),
         _ => object.alone(&call.resource, call.shape(), true),
     };
     answer::json(code, Body::whole(json.to_string()))
@@ -258,12 +277,41 @@ fn with_current<R>(
     })
 }
 
+/// The largest number of bytes of the name of a field manager in a request, as in the real server.
+const LONGEST_MANAGER: usize = 128;
+
+/// Checks the query of a write, with options of this kind. Returns whether it is a dry run.
+pub(crate) fn read_options(options: &str, request: &Request) -> Refused<bool> {
+    let is_dry = is_dry(options, request.parameters("dryRun"))?;
+    let refuse =
+        |reason, field, fault: &str| Err(Box::new(status::options(options, reason, field, fault)));
+    let manager = request.parameter("fieldManager").unwrap_or_default();
+    if manager.len() > LONGEST_MANAGER {
+        let fault = format!("Too long: may not be more than {LONGEST_MANAGER} bytes");
+        return refuse("FieldValueTooLong", "fieldManager", &fault);
+    }
+    if let Some((at, invalid)) = manager.char_indices().find(|(_, letter)| letter.is_control()) {
+        let code = u32::from(invalid);
+        let why = format!("invalid character U+{code:04X} (at position {at})");
+        return refuse(
+            "FieldValueInvalid",
+            "fieldManager",
+            &format!("Invalid value: {manager:?}: {why}"),
+        );
+    }
+    match request.parameter("fieldValidation") {
+        None | Some("" | "Ignore" | "Strict" | "Warn") => Ok(is_dry),
+        Some(other) => {
+            let known = "\"\", \"Ignore\", \"Strict\", \"Warn\"";
+            let fault = format!("Unsupported value: {other:?}: supported values: {known}");
+            refuse("FieldValueNotSupported", "fieldValidation", &fault)
+        }
+    }
+}
+
 /// Returns whether the values of `dryRun` ask for a dry run. Refuses any other value than `All`,
 /// in options of this kind.
-pub(crate) fn is_dry<'a>(
-    options: &str,
-    stages: impl IntoIterator<Item = &'a str>,
-) -> Refused<bool> {
+fn is_dry<'a>(options: &str, stages: impl IntoIterator<Item = &'a str>) -> Refused<bool> {
     let stages: Vec<&str> = stages.into_iter().collect();
     if stages.iter().any(|stage| *stage != "All") {
         let fault = format!("Unsupported value: {}: supported values: \"All\"", json!(stages));
@@ -292,6 +340,9 @@ fn options(call: &mut Call<'_>, body: &[u8]) -> Refused<DeleteOptions> {
             |why: String| Box::new(status::bad_request(&format!("invalid DeleteOptions: {why}")));
         match call.read(body)? {
             Value::Null => DeleteOptions::default(),
+            Value::Object(options) if !matches!(text(&options, "kind"), "" | "DeleteOptions") => {
+                return Err(refuse(format!("its kind is {}", options["kind"])));
+            }
             options @ Value::Object(_) => {
                 serde_json::from_value(options).map_err(|error| refuse(error.to_string()))?
             }

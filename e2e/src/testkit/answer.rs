@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 /// The fields whose values are replaced by their names: they depend on time, or on chance.
-const VARYING: [&str; 6] = [
+const VARYING: [&str; 7] = [
+    "continue",
     "creationTimestamp",
     "deletionTimestamp",
     "lastTransitionTime",

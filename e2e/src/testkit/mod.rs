@@ -5,6 +5,7 @@
 
 mod answer;
 mod commands;
+mod edges;
 mod merges;
 mod options;
 mod record;
@@ -25,6 +26,7 @@ use tokio::time::{Instant, sleep};
 use crate::wait::POLL;
 use answer::{Answer, difference, inequality};
 pub use commands::check;
+use edges::{GADGETS, gadgets};
 pub use record::record;
 use recorded::{DEFINITIONS, WIDGETS, definition};
 use step::{Comparison, Step};
@@ -34,7 +36,7 @@ pub const KUBECTL: &str = "kubectl";
 /// The longest time until the real server serves a new kind.
 const DEFINING: Duration = Duration::from_secs(30);
 
-/// A server, and the uids and versions of its answers that later requests use.
+/// A server, and the uids, versions and page tokens of its answers that later requests use.
 struct Server {
     client: Client,
     known: Vec<(String, String)>,
@@ -63,7 +65,7 @@ impl Server {
         let (parts, body) = self.client.send(request).await?.into_parts();
         let answer = Answer::new(parts.status.as_u16(), &body.collect().await?.to_bytes());
         if let Some(name) = &step.name {
-            let fields = [("uid", "uid"), ("version", "resourceVersion")];
+            let fields = [("uid", "uid"), ("version", "resourceVersion"), ("continue", "continue")];
             // The last value of a name counts.
             let new = fields.map(|(field, from)| {
                 (format!("${{{name}.{field}}}"), answer.metadata(from).to_owned())
@@ -74,11 +76,13 @@ impl Server {
         Ok(answer)
     }
 
-    /// Creates the definition of widgets.
-    async fn define_widgets(&mut self) -> Result<(), BoxError> {
-        let made = self.send(&Step::post(DEFINITIONS, &definition())).await?;
-        if made.code != 201 {
-            return Err(format!("the definition of widgets was refused: {}", made.body).into());
+    /// Creates the definitions of custom resources.
+    async fn define(&mut self) -> Result<(), BoxError> {
+        for definition in [definition(), gadgets()] {
+            let made = self.send(&Step::post(DEFINITIONS, &definition)).await?;
+            if made.code != 201 {
+                return Err(format!("a definition was refused: {}", made.body).into());
+            }
         }
         Ok(())
     }
@@ -96,18 +100,21 @@ pub struct Compared {
 /// Sends all requests to both servers, and compares the answers.
 pub async fn compare(real: Client, kit: Client) -> Result<Compared, BoxError> {
     let (mut real, mut kit) = (Server::new(real), Server::new(kit));
-    real.define_widgets().await?;
-    kit.define_widgets().await?;
+    real.define().await?;
+    kit.define().await?;
     // The real server needs a moment until it serves a new kind.
     let deadline = Instant::now() + DEFINING;
-    while real.send(&Step::get(WIDGETS)).await?.code != 200 {
-        if Instant::now() > deadline {
-            return Err(format!("widgets are not served after {DEFINING:?}").into());
+    for path in [WIDGETS, GADGETS] {
+        while real.send(&Step::get(path)).await?.code != 200 {
+            if Instant::now() > deadline {
+                return Err(format!("{path} is not served after {DEFINING:?}").into());
+            }
+            sleep(POLL).await;
         }
-        sleep(POLL).await;
     }
     let mut compared = Compared::default();
     let written = recorded::parts().into_iter().chain(merges::parts()).chain(options::parts());
+    let written = written.chain(edges::parts());
     let written = written.flatten();
     for step in written.chain(traffic::steps()?) {
         let (expected, actual) = tokio::try_join!(real.send(&step), kit.send(&step))?;

@@ -31,10 +31,11 @@ pub struct Step {
     pub content_type: Cow<'static, str>,
     /// The form in which the client wants the answer; empty for any.
     pub accept: String,
-    /// The body. `${NAME.uid}` and `${NAME.version}` stand for values of earlier answers.
+    /// The body. Here and in the path, `${NAME.uid}`, `${NAME.version}` and `${NAME.continue}`
+    /// stand for values of earlier answers.
     pub body: String,
     pub comparison: Comparison,
-    /// The name under which later requests use the uid and version of the answer.
+    /// The name under which later requests use the uid, version and page token of the answer.
     pub name: Option<String>,
 }
 
@@ -88,6 +89,11 @@ impl Step {
     /// Sends the body with this content type.
     pub fn typed(self, content_type: &'static str) -> Self {
         Self { content_type: content_type.into(), ..self }
+    }
+
+    /// Asks for the answer in this form.
+    pub fn accepting(self, accept: &str) -> Self {
+        Self { accept: accept.to_owned(), ..self }
     }
 
     pub fn contained(self) -> Self {

@@ -24,6 +24,14 @@ impl FieldSet {
         Self { is_member: true, children: BTreeMap::new() }
     }
 
+    /// Returns the set of the field at a path.
+    pub(super) fn of_path(path: &[&str]) -> Self {
+        path.iter().rev().fold(Self::leaf(), |below, name| {
+            let children = BTreeMap::from_iter([(format!("f:{name}"), below)]);
+            Self { is_member: false, children }
+        })
+    }
+
     /// Parses `FieldsV1`. Ignores values that are not objects.
     pub(super) fn from_json(json: &Value) -> Self {
         let Some(fields) = json.as_object() else {

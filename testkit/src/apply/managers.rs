@@ -41,6 +41,26 @@ impl Manager {
     }
 }
 
+/// Returns whether all entries of `managedFields` can be read.
+pub(super) fn is_valid(entries: Option<&Value>) -> bool {
+    let is_entry = |entry: &Value| {
+        let text = |field: &str| entry[field].as_str().unwrap_or_default();
+        matches!(text("operation"), "Apply" | "Update")
+            && !text("apiVersion").is_empty()
+            && text("fieldsType") == "FieldsV1"
+            && is_set(&entry["fieldsV1"])
+    };
+    entries.and_then(Value::as_array).into_iter().flatten().all(is_entry)
+}
+
+/// Returns whether a value has the format `FieldsV1`.
+fn is_set(value: &Value) -> bool {
+    let is_name = |name: &str| {
+        name == "." || ["f:", "k:", "v:", "i:"].iter().any(|prefix| name.starts_with(prefix))
+    };
+    value.as_object().is_some_and(|set| set.iter().all(|(name, set)| is_name(name) && is_set(set)))
+}
+
 /// A manager, the fields that it has, and the time at which they last changed.
 #[derive(Clone, Debug)]
 struct Entry {
@@ -170,6 +190,17 @@ impl Managers {
         }
         self.0 = applied;
         self.0.extend(merged);
+    }
+
+    /// Returns whether a manager has one of the fields.
+    pub(super) fn have(&self, fields: &FieldSet) -> bool {
+        self.0.iter().any(|entry| !entry.fields.intersection(fields).is_empty())
+    }
+
+    /// Takes fields away from all managers.
+    pub(super) fn remove(&mut self, fields: &FieldSet) {
+        self.0.iter_mut().for_each(|entry| entry.fields.subtract(fields));
+        self.0.retain(|entry| !entry.fields.is_empty());
     }
 
     /// Takes fields away from all managers but one.

@@ -19,7 +19,7 @@ use crate::author::{Author, Part};
 use crate::change::now;
 use crate::object::{Draft, Fields, text};
 use crate::status::{self, Refused};
-use crate::types;
+use crate::{scale, types};
 use compare::{compare, fields_of};
 use fields::{FieldSet, MOST_CAUSES, shortened};
 use managers::{FIELD, Manager, Managers};
@@ -27,7 +27,7 @@ use merge::{merge, prune};
 use schema::Place;
 
 /// The metadata fields that no manager has.
-const UNMANAGED: [&str; 9] = [
+const UNMANAGED: [&str; 10] = [
     "name",
     "namespace",
     "creationTimestamp",
@@ -37,6 +37,7 @@ const UNMANAGED: [&str; 9] = [
     "generation",
     FIELD,
     "resourceVersion",
+    "selfLink",
 ];
 /// The manager of the fields of an object that had no managers before it was first applied.
 const BEFORE: &str = "before-first-apply";
@@ -65,6 +66,14 @@ fn manager(author: &Author<'_>, resource: &Resource, applies: bool) -> Manager {
     }
 }
 
+/// Returns the path of the number of replicas in objects of a kind with a scale.
+fn replicas(resource: &Resource) -> Vec<&str> {
+    match resource.scale_paths() {
+        Some(paths) => paths.wanted().collect(),
+        None => vec!["spec", "replicas"],
+    }
+}
+
 /// Makes the author the owner of the fields in which the draft differs from the object before.
 /// `before` is `None` for a new object.
 pub(crate) fn track(
@@ -79,18 +88,36 @@ pub(crate) fn track(
         draft.metadata.remove(FIELD);
         return;
     }
-    // A client that leaves the managers out keeps them.
-    let given = Some(known(draft)).filter(|given| !given.is_empty());
+    // A client that leaves the managers out keeps them, and so does one that sends invalid ones.
+    let is_valid = managers::is_valid(draft.metadata.get(FIELD));
+    let given = Some(known(draft)).filter(|given| is_valid && !given.is_empty());
     let mut managers = given.or_else(|| before.map(known)).unwrap_or_default();
     let at = Place::root(resource);
     let old = before.map_or_else(|| Map::new().into(), managed);
     let found = compare(Some(&old), Some(&managed(draft)), &at);
+    let all = found.changed_and_removed();
+    if author.part == Part::Scale && !all.is_empty() {
+        let path = replicas(resource);
+        let number = |draft: &Draft| draft.at(path.iter().copied()).and_then(Value::as_i64);
+        let is_zero = number(draft) == Some(0);
+        // In the real server, the manager of a new object of a built-in kind has its default.
+        let is_default = !resource.is_custom() && before.and_then(number).is_none();
+        let path = FieldSet::of_path(&path);
+        if is_zero {
+            managers.remove(&path);
+        }
+        // As in the real server, a number that no manager has gets none, and 0 has none.
+        if is_zero || !is_default && !managers.have(&path) {
+            managers.write(&mut draft.metadata);
+            return;
+        }
+    }
     let own = manager(author, resource, false);
     let mut fields = managers.fields(&own);
     fields.subtract(&found.removed);
     fields.add(&found.changed);
     managers.set(&own, fields, &now());
-    managers.take_from_others(&own, &found.changed_and_removed());
+    managers.take_from_others(&own, &all);
     managers.merge_oldest();
     managers.write(&mut draft.metadata);
 }
@@ -99,8 +126,8 @@ pub(crate) fn track(
 /// configuration creates the object.
 ///
 /// Refuses the configuration with 409 if it changes fields of other managers, unless it is forced,
-/// and with 500 if it has metadata of other types, or a list with two elements of one name, as the
-/// real server does.
+/// and with 500 if it has unknown metadata or metadata of other types, or a list with two elements
+/// of one name, as the real server does.
 pub(crate) fn apply(
     resource: &Resource,
     before: Option<&Draft>,
@@ -122,10 +149,15 @@ pub(crate) fn apply(
         }
         value
     };
-    let of_type = types::fault(&applied.metadata, &Fields::new());
-    let faults = of_type.map_or_else(|| check::faults(&configuration, &at), |fault| vec![fault]);
+    let of_metadata = types::undeclared(&applied.metadata)
+        .or_else(|| types::fault(&applied.metadata, &Fields::new()));
+    let faults =
+        of_metadata.map_or_else(|| check::faults(&configuration, &at), |fault| vec![fault]);
     if !faults.is_empty() {
         return Err(Box::new(not_typed(resource, applied, &faults)));
+    }
+    if has_managers(&applied.metadata) {
+        return Err(Box::new(status::bad_request("metadata.managedFields must be nil")));
     }
     let live = before.map_or_else(|| Map::new().into(), managed);
     let mut managers = before.map(|before| Managers::read(&before.metadata)).unwrap_or_default();
@@ -133,6 +165,14 @@ pub(crate) fn apply(
         let first = Manager { name: BEFORE.to_owned(), applies: false, ..own.clone() };
         let first = Manager { subresource: String::new(), ..first };
         managers.set(&first, compare(Some(&Map::new().into()), Some(&live), &at).changed, &now);
+    }
+    if author.part == Part::Scale {
+        let number = FieldSet::of_path(&replicas(resource));
+        let is_live = live.pointer("/spec/replicas").is_some_and(|number| *number != 0);
+        if is_live && !managers.have(&number) {
+            let name = BEFORE.to_owned();
+            managers.set(&Manager { name, applies: false, ..own.clone() }, number, &now);
+        }
     }
     let fields = if configuration.as_object().is_some_and(Map::is_empty) {
         FieldSet::default()
@@ -155,6 +195,11 @@ pub(crate) fn apply(
             fields.subtract(allowed.as_ref().unwrap_or(&FieldSet::default()));
         }
         conflicts.retain(|(_, fields)| !fields.is_empty());
+    }
+    if author.part == Part::Scale {
+        for (manager, _) in &mut conflicts {
+            scale::API_VERSION.clone_into(&mut manager.api_version);
+        }
     }
     if !conflicts.is_empty() && !is_forced {
         return Err(Box::new(refusal(conflicts)));
@@ -182,6 +227,15 @@ pub(crate) fn apply(
     let mut draft = Draft { metadata, rest };
     draft.normalize();
     Ok(draft)
+}
+
+/// Returns whether a configuration has managers of fields. As in the real server, a list with a
+/// null counts as none.
+fn has_managers(metadata: &Fields) -> bool {
+    match metadata.get(FIELD) {
+        Some(Value::Array(list)) => !list.iter().any(Value::is_null),
+        _ => false,
+    }
 }
 
 /// Returns the refusal of a configuration with lists that cannot merge.

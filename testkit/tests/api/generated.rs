@@ -154,7 +154,7 @@ async fn token_beyond_the_generated_objects_returns_the_end_of_the_list() {
     for beyond in ["0/3", "0/18446744073709551615", "1/0", "18446744073709551615/7"] {
         let list = list(
             &server,
-            &format!("{PODS}?limit=5&continue=4%26number%3D{}", beyond.replace('/', "%2F")),
+            &format!("{PODS}?limit=5&continue={}", token(&format!("4&number={beyond}"))),
         )
         .await;
         assert_eq!(
@@ -307,4 +307,10 @@ async fn generated_objects_can_all_be_deleted() {
     assert_eq!(listed(&list(&server, PODS).await).len(), 27);
     pods.delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
     assert_eq!(listed(&list(&server, PODS).await).len(), 0);
+}
+
+/// Returns a page token as the server writes it.
+fn token(text: &str) -> String {
+    let digits = text.bytes().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
 }

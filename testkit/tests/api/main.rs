@@ -14,6 +14,7 @@ mod list;
 mod malformed;
 mod metadata;
 mod pages;
+mod refusals;
 mod requests;
 mod scales;
 mod selectors;

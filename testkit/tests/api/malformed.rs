@@ -3,18 +3,16 @@
 use http::{Method, StatusCode};
 use serde_json::json;
 
-use crate::common::{PODS, call, open, refused, send, server_with};
+use crate::common::{PODS, call, open, pod, refused, send, server_with};
 
 #[tokio::test]
 async fn invalid_parameters_are_a_bad_request() {
     let server = server_with(1);
     for query in [
         "limit=many",
-        "limit=-1",
         "resourceVersion=new",
         "resourceVersion=-1",
         "resourceVersion=99999999999999999999",
-        "watch=true&resourceVersion=x",
         "watch=true&timeoutSeconds=x",
         "labelSelector=a%20is%20b",
         "labelSelector=%3D",
@@ -35,6 +33,7 @@ async fn unusual_queries_are_accepted_as_by_the_real_server() {
         "&&&",
         "limit=",
         "limit=0",
+        "limit=-1",
         "=",
         "x=y",
         "limit=18446744073709551615",
@@ -56,7 +55,6 @@ async fn path_without_a_resource_is_not_found() {
         "//",
         "/api/v2",
         "/api/v2/pods",
-        "/api/v1/pods/",
         "/api/v1/namespaces/default/pods/a/status/more",
         "/api/v1/namespaces//pods",
         "/apis/example.com/v2/widgets",
@@ -207,4 +205,64 @@ async fn configuration_that_is_no_yaml_is_a_bad_request() {
     assert_eq!(opened.code, StatusCode::BAD_REQUEST);
     let status = opened.json().await;
     assert!(status["message"].as_str().unwrap().contains("neither JSON nor YAML"), "{status}");
+}
+
+#[tokio::test]
+async fn parts_of_a_path_are_decoded_and_a_slash_can_end_it() {
+    let server = server_with(1);
+    for path in [
+        "/api/v1/pods/",
+        "/api/v1/namespaces/default/pods/",
+        "/api/v1/namespaces/default/pods/%61",
+        "/api/v1/namespaces/def%61ult/pods/a",
+        "/api/v1/namespaces/default/pods%2Fa/",
+    ] {
+        assert_eq!(open(&server, path).await.code, StatusCode::OK, "{path}");
+    }
+    let status = refused(&server, "/api/v1/namespaces/default/pods/a%3Ab").await;
+    assert_eq!(status.message, "pods \"a:b\" not found");
+}
+
+#[tokio::test]
+async fn invalid_options_of_writes_are_refused() {
+    let server = server_with(1);
+    let all = "/api/v1/namespaces/default/pods";
+    let one = format!("{all}/a");
+    for (query, field) in [
+        (format!("fieldManager={}", "x".repeat(129)), "fieldManager"),
+        ("fieldManager=%01".to_owned(), "fieldManager"),
+        ("fieldValidation=Other".to_owned(), "fieldValidation"),
+    ] {
+        for (method, path) in [(Method::POST, all), (Method::PUT, &one)] {
+            let uri = format!("{path}?{query}");
+            let (code, status) = call(&server, method, &uri, &pod("a")).await;
+            assert_eq!(
+                (code.as_u16(), &status["details"]["causes"][0]["field"]),
+                (422, &json!(field))
+            );
+        }
+    }
+    let (code, _) = call(&server, Method::DELETE, &one, &json!({ "kind": "Pod" })).await;
+    assert_eq!(code, StatusCode::BAD_REQUEST);
+    let (code, _) = call(&server, Method::PUT, &format!("{all}/b"), &pod("a")).await;
+    assert_eq!(code, StatusCode::BAD_REQUEST, "the name is checked first");
+    let watch = format!("{PODS}?watch=true&resourceVersion=x");
+    assert_eq!(open(&server, &watch).await.code, StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(server.version(), 2);
+}
+
+#[tokio::test]
+async fn custom_resource_must_have_its_kind() {
+    let server = server_with(0);
+    let all = "/apis/example.com/v1/namespaces/default/widgets";
+    for body in [
+        json!({ "metadata": { "name": "a" } }),
+        json!({ "kind": "Widget", "metadata": { "name": "a" } }),
+        json!({ "apiVersion": "example.com/v1", "metadata": { "name": "a" } }),
+    ] {
+        assert_eq!(call(&server, Method::POST, all, &body).await.0, StatusCode::BAD_REQUEST);
+    }
+    let (code, status) =
+        call(&server, Method::DELETE, &format!("{all}/a/status"), &json!({})).await;
+    assert_eq!((code.as_u16(), &status["details"]["kind"]), (405, &json!("widgets")));
 }

@@ -8,7 +8,7 @@ use kube::core::ApiResource;
 use kube::core::discovery::Scope;
 use serde_json::{Value, json};
 
-use crate::common::{call, pod, send, server, server_with};
+use crate::common::{builder, call, pod, send, server, server_with};
 
 const ALL: &str = "/api/v1/namespaces/default/pods";
 const MERGE: &str = "application/merge-patch+json";
@@ -160,7 +160,10 @@ async fn core_events_can_have_any_name_that_fits_into_a_path() {
     let server = server();
     server.register(Resource::built_in(ApiResource::erase::<Event>(&()), Scope::Namespaced));
     let path = "/api/v1/namespaces/default/events";
-    for (name, expected) in [("system:node.17ab", 201), ("A_b", 201), ("a%b", 422), ("..", 422)] {
+    let long = "a".repeat(300);
+    for (name, expected) in
+        [("system:node.17ab", 201), ("A_b", 201), (&long, 201), ("a%b", 422), ("..", 422)]
+    {
         let event = json!({ "metadata": { "name": name } });
         let (code, status) = call(&server, Method::POST, path, &event).await;
         assert_eq!(code, expected, "{name}: {status}");
@@ -176,4 +179,67 @@ async fn invalid_object_is_refused_before_an_existing_one_conflicts() {
     call(&server, Method::DELETE, &format!("{ALL}/held"), &Value::Null).await;
     assert_eq!(post(&server, &invalid("held")).await.0, 422);
     assert_eq!(post(&server, &pod("held")).await.0, 409);
+}
+
+#[tokio::test]
+async fn configuration_with_unknown_metadata_or_managers_is_refused() {
+    let server = server_with(1);
+    let owner = json!([{ "apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u", "x": 1 }]);
+    for (field, value, code) in [
+        ("other", json!(1), 500),
+        ("ownerReferences", owner, 500),
+        ("managedFields", json!("x"), 500),
+        ("managedFields", json!([{ "manager": 1 }]), 500),
+        ("managedFields", json!([]), 400),
+        ("managedFields", json!([{}]), 400),
+        ("managedFields", json!([null]), 200),
+        ("managedFields", json!(null), 200),
+        ("deletionTimestamp", json!("2020-01-01T00:00:00Z"), 422),
+        ("deletionGracePeriodSeconds", json!(5), 422),
+        ("uid", json!("other"), 422),
+    ] {
+        let mut applied = pod_with("a", field, &value);
+        applied["apiVersion"] = "v1".into();
+        let (found, answer) = patch(&server, "a", APPLY, &applied).await;
+        assert_eq!(found, code, "{field} {value}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn unknown_metadata_and_managers_of_a_new_object_are_not_stored() {
+    let server = builder().managed_fields(true).build();
+    let one = json!({ "manager": "other", "operation": "Update", "apiVersion": "v1" });
+    for (field, value) in
+        [("other", json!(1)), ("selfLink", json!("/x")), ("managedFields", json!([one]))]
+    {
+        let (code, made) = post(&server, &pod_with(&field.to_lowercase(), field, &value)).await;
+        assert_eq!(code, 201, "{made}");
+        assert!(made["metadata"].get(field).is_none(), "{made}");
+    }
+    // An update with invalid managers keeps the known ones.
+    let path = format!("{ALL}?fieldManager=test");
+    let (_, made) =
+        call(&server, Method::POST, &path, &pod_with("b", "labels", &json!({ "a": "b" }))).await;
+    let mut sent = made.clone();
+    sent["metadata"]["managedFields"] = json!([one]);
+    let (code, kept) = put(&server, &sent).await;
+    assert_eq!(
+        (code, &kept["metadata"]["managedFields"]),
+        (200, &made["metadata"]["managedFields"])
+    );
+}
+
+#[tokio::test]
+async fn generated_name_has_the_start_of_a_valid_prefix() {
+    let server = server();
+    let made = async |prefix: &str| {
+        post(&server, &json!({ "metadata": { "generateName": prefix } })).await
+    };
+    let (code, long) = made(&"a".repeat(100)).await;
+    assert_eq!((code, long["metadata"]["name"].as_str().unwrap().len()), (201, 63));
+    for (prefix, expected) in
+        [("web-", 201), ("web", 201), ("web.", 422), ("Web-", 422), ("-", 422)]
+    {
+        assert_eq!(made(prefix).await.0, expected, "{prefix}");
+    }
 }

@@ -106,3 +106,87 @@ async fn invalid_scales_and_kinds_without_a_scale_are_refused() {
         assert_eq!(open(&server, path).await.code, StatusCode::NOT_FOUND, "{path}");
     }
 }
+
+/// Returns a server with the definition of gadgets, whose scale has the path `.spec.size`.
+async fn server_of_gadgets(scale: &Value) -> (ApiServer, StatusCode) {
+    let server = server();
+    let definition = json!({
+        "metadata": { "name": "gadgets.example.com" },
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": { "kind": "Gadget", "plural": "gadgets" },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "subresources": { "status": {}, "scale": scale },
+            }],
+        },
+    });
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let code = call(&server, Method::POST, path, &definition).await.0;
+    (server, code)
+}
+
+fn gadget(spec: &Value) -> Value {
+    json!({
+        "kind": "Gadget", "apiVersion": "example.com/v1", "metadata": { "name": "a" }, "spec": spec,
+    })
+}
+
+const GADGETS: &str = "/apis/example.com/v1/namespaces/default/gadgets";
+
+#[tokio::test]
+async fn custom_resource_has_the_scale_of_its_definition() {
+    let paths = json!({ "specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size" });
+    let (server, _) = server_of_gadgets(&paths).await;
+    let all = format!("{GADGETS}?fieldManager=one");
+    call(&server, Method::POST, &all, &gadget(&json!({ "size": 3 }))).await;
+    let path = format!("{GADGETS}/a/scale");
+    let scale = call(&server, Method::GET, &path, &Value::Null).await.1;
+    assert_eq!((&scale["kind"], &scale["spec"]["replicas"]), (&json!("Scale"), &json!(3)));
+    let body = json!({ "metadata": { "name": "a" }, "spec": { "replicas": 4 } });
+    let put = format!("{path}?fieldManager=two");
+    let (code, scaled) = call(&server, Method::PUT, &put, &body).await;
+    assert_eq!((code, &scaled["spec"]["replicas"]), (StatusCode::OK, &json!(4)));
+    let (_, object) = call(&server, Method::GET, &format!("{GADGETS}/a"), &Value::Null).await;
+    assert_eq!(object["spec"], json!({ "size": 4 }));
+    let managers = &object["metadata"]["managedFields"];
+    let two = managers.as_array().unwrap().iter().find(|one| one["manager"] == "two").unwrap();
+    assert_eq!(
+        (&two["subresource"], &two["apiVersion"]),
+        (&json!("scale"), &json!("example.com/v1"))
+    );
+    assert_eq!(two["fieldsV1"], json!({ "f:spec": { "f:size": {} } }));
+}
+
+#[tokio::test]
+async fn custom_resource_without_the_declaration_has_no_scale() {
+    let (server, code) = server_of_gadgets(&Value::Null).await;
+    assert_eq!(code, StatusCode::CREATED);
+    call(&server, Method::POST, GADGETS, &gadget(&json!({ "size": 3 }))).await;
+    let (code, status) =
+        call(&server, Method::GET, &format!("{GADGETS}/a/scale"), &Value::Null).await;
+    assert_eq!((code, &status["details"]["kind"]), (StatusCode::NOT_FOUND, &json!("gadgets")));
+    let paths = json!({ "specReplicasPath": ".status.size", "statusReplicasPath": ".status.size" });
+    assert_eq!(server_of_gadgets(&paths).await.1, StatusCode::UNPROCESSABLE_ENTITY);
+}
+
+#[tokio::test]
+async fn scale_to_zero_and_later_ones_have_no_manager() {
+    let server = server();
+    let all = "/apis/apps/v1/namespaces/default/deployments?fieldManager=one";
+    let mut object = object("Deployment", 3);
+    object.as_object_mut().unwrap().remove("status");
+    call(&server, Method::POST, all, &object).await;
+    let managers = async || {
+        let object = call(&server, Method::GET, ONE, &Value::Null).await.1;
+        let all = object["metadata"]["managedFields"].as_array().unwrap().clone();
+        let has = |one: &Value| one.pointer("/fieldsV1/f:spec/f:replicas").is_some();
+        all.into_iter().filter(has).map(|one| one["manager"].clone()).collect::<Vec<_>>()
+    };
+    for (replicas, expected) in [(2, vec!["two"]), (0, vec![]), (5, vec![])] {
+        let body = json!({ "metadata": { "name": "a" }, "spec": { "replicas": replicas } });
+        let path = format!("{ONE}/scale?fieldManager=two");
+        assert_eq!(call(&server, Method::PUT, &path, &body).await.0, StatusCode::OK);
+        assert_eq!(managers().await, expected, "{replicas}");
+    }
+}

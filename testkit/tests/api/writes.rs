@@ -140,7 +140,8 @@ async fn update_of_another_version_conflicts() {
     let mut other = newer.clone();
     other.metadata.uid = Some("another".to_owned());
     assert_eq!(code(maps.replace("a", &PostParams::default(), &other).await), 409);
-    assert_eq!(code(maps.replace("b", &PostParams::default(), &newer).await), 404);
+    assert_eq!(code(maps.replace("b", &PostParams::default(), &newer).await), 400);
+    assert_eq!(code(maps.replace("b", &PostParams::default(), &map("b", "1")).await), 404);
 }
 
 #[tokio::test]

@@ -33,15 +33,17 @@ use crate::error::{OfferError, RelistError};
 use crate::scope::Within;
 use crate::{DeltaType, Meta};
 
-/// The number of objects that one thread processes at a time: so few that their keys are still in
-/// its cache when they are joined. (Under Miri the number is so small that small tests have several
-/// pieces and threads.)
-const PIECE: usize = if cfg!(miri) { 32 } else { 16_384 };
+/// The number of objects that a thread processes at a time if it joins a page alone. With more,
+/// their keys would leave its cache before they are joined. (Under Miri the number is so small that
+/// small tests have several pieces and threads.)
+const PIECE: usize = if cfg!(miri) { 16 } else { 16_384 };
+/// The number of objects that each of several threads processes at a time. With fewer, threads
+/// would be started more often: twice for each piece.
+const SHARED_PIECE: usize = 2 * PIECE;
 /// The number of bytes that a piece reserves for each key.
 const USUAL_KEY: usize = 40;
 /// The smallest number of objects for which a page is joined, or a table swept, by more than one
-/// thread: a piece for each of two threads. With fewer, starting a thread for each step takes
-/// longer than it saves.
+/// thread. With fewer, starting a thread for each step takes longer than it saves.
 const WORTH_THREADS: usize = 2 * PIECE;
 /// The distance, in objects, at which the join prefetches an object's memory before its use.
 const OBJECT_AHEAD: usize = 16;
@@ -142,8 +144,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         join: &Join<'_>,
         page: Vec<Arc<T>>,
     ) -> Result<Vec<Refused>, RelistError> {
-        let (threads, longest_stride) = self.scale_of(page.len());
-        let size = PIECE.min(page.len().div_ceil(threads));
+        let threads = self.threads_for(|| page.len());
+        let piece = if threads == 1 { PIECE } else { SHARED_PIECE };
+        let size = piece.min(page.len().div_ceil(threads));
         let mut pieces: Vec<_> = (0..threads).map(|_| Piece::new(size, threads)).collect();
         // Dropped after the shares, whose drop queues the slots that are left in them.
         let mut held;
@@ -156,7 +159,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         while rest.0.len() > 0 {
             // 1. Key. Each thread gets consecutive objects. All user code of the stride runs before
             // its first push, so if it panics, nothing of the stride is queued.
-            let stride = rest.0.len().min(longest_stride);
+            let stride = rest.0.len().min(piece * threads);
             let each = stride.div_ceil(threads);
             for (number, piece) in pieces.iter_mut().enumerate() {
                 piece.first = number * each;
@@ -220,13 +223,6 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             done += stride;
         }
         Ok(left_out.take())
-    }
-
-    /// Returns the number of threads on which a page is joined, and the number of objects in a
-    /// stride.
-    fn scale_of(&self, page: usize) -> (usize, usize) {
-        let threads = self.threads_for(|| page);
-        (threads, PIECE * threads)
     }
 
     /// Returns the number of threads for a step over this many objects, which are counted only if

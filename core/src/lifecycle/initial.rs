@@ -199,9 +199,12 @@ impl<'f> Marks<'f> {
         Self { initial, taken: AtomicUsize::new(0) }
     }
 
+    /// Adds marks. Only the batch calls this, through a `&mut` of itself, so that no other thread
+    /// writes at the same time, and a read-modify-write is not needed.
     pub(crate) fn take(&self, marks: usize) {
         // Relaxed: the `Arc` that holds this orders the drop after it.
-        self.taken.fetch_add(marks, Ordering::Relaxed);
+        let taken = self.taken.load(Ordering::Relaxed);
+        self.taken.store(taken + marks, Ordering::Relaxed);
     }
 }
 

@@ -369,7 +369,8 @@ fn large(count: usize, unique: usize) -> Vec<Arc<Obj>> {
         .collect()
 }
 
-const LARGE: usize = if cfg!(miri) { 80 } else { 40_000 };
+/// The length of a page that has several strides if one thread or two join it.
+const LARGE: usize = if cfg!(miri) { 80 } else { 80_000 };
 
 #[test]
 fn large_page_keeps_list_order_on_any_number_of_threads() {
@@ -436,7 +437,7 @@ fn failing_key_function_in_a_large_page_queues_exactly_the_prefix() {
 
 #[test]
 fn panicking_key_function_in_a_large_page_loses_no_queued_object() {
-    // Two strides on each number of threads. The panic happens in the second.
+    // Several strides on each number of threads. The panic happens in the last.
     let count = if cfg!(miri) { 100 } else { 100_000 };
     for threads in [1, 2] {
         let calls = Arc::new(AtomicUsize::new(0));

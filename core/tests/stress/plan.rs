@@ -61,7 +61,7 @@ impl Plan {
             },
             // So large that the threads split the join of a page.
             5 if !cfg!(miri) => {
-                let large = Self { relisted: 18_000, page: 18_000, ..usual };
+                let large = Self { relisted: 33_000, page: 33_000, ..usual };
                 Self { skip_unchanged: true, threads: 2, track_applied: true, ..large }
             }
             // So short that it ends almost at once.

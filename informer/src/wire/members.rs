@@ -64,6 +64,17 @@ impl<'a> Members<'a> {
         self.take()
     }
 
+    /// Returns the decoded value of the member whose name was returned last, or `None` if it is not
+    /// a string.
+    pub(super) fn text(&mut self) -> Result<Option<Cow<'a, str>>, WireError> {
+        self.at = MemberPosition::ValueEnd;
+        if let Some(text) = self.string()? {
+            return Ok(Some(text));
+        }
+        check(self.take_scanned()?)?;
+        Ok(None)
+    }
+
     /// Returns an iterator over the members of the value whose name was returned last, or `None`
     /// if that value is not an object. The rest of the outer object is not read.
     pub(super) fn into_members(mut self) -> Result<Option<Self>, WireError> {
@@ -87,26 +98,40 @@ impl<'a> Members<'a> {
     }
 
     fn named(&mut self) -> Result<Cow<'a, str>, WireError> {
-        let name = match plain_string(self.rest) {
-            Some((name, rest)) => {
-                self.rest = trim_start(rest);
-                Cow::Borrowed(name)
-            }
-            None if self.rest.starts_with(b"\"") => text(self.take()?)?,
-            None => return Err(self.broken()),
-        };
+        let name = self.string()?.ok_or_else(|| self.broken())?;
         let [b':', rest @ ..] = self.rest else { return Err(self.broken()) };
         (self.rest, self.at) = (trim_start(rest), MemberPosition::Value);
         Ok(name)
     }
 
+    /// Takes the string at the beginning of the rest, or returns `None` if there is none.
+    fn string(&mut self) -> Result<Option<Cow<'a, str>>, WireError> {
+        if let Some((plain, rest)) = plain_string(self.rest) {
+            self.rest = trim_start(rest);
+            return Ok(Some(Cow::Borrowed(plain)));
+        }
+        if !self.rest.starts_with(b"\"") {
+            return Ok(None);
+        }
+        decoded(self.take_scanned()?).map(Some)
+    }
+
+    /// Takes the value at the beginning of the rest.
     fn take(&mut self) -> Result<&'a [u8], WireError> {
-        let end = match plain_string(self.rest) {
-            Some((_, after)) => self.rest.len() - after.len(),
-            None => Scan::default().end(self.rest).ok_or_else(|| self.broken())?,
-        };
-        let (value, rest) =
-            self.rest.split_at_checked(end).filter(|_| end > 0).ok_or_else(|| self.broken())?;
+        match plain_string(self.rest) {
+            Some((_, after)) => self.take_first(self.rest.len() - after.len()),
+            None => self.take_scanned(),
+        }
+    }
+
+    /// Takes the value at the beginning of the rest, which is not a plain string.
+    fn take_scanned(&mut self) -> Result<&'a [u8], WireError> {
+        let end = Scan::default().end(self.rest).filter(|end| *end > 0);
+        self.take_first(end.ok_or_else(|| self.broken())?)
+    }
+
+    fn take_first(&mut self, len: usize) -> Result<&'a [u8], WireError> {
+        let (value, rest) = self.rest.split_at_checked(len).ok_or_else(|| self.broken())?;
         self.rest = trim_start(rest);
         Ok(value)
     }
@@ -118,12 +143,17 @@ impl<'a> Members<'a> {
 
 /// Decodes a JSON string. The result is borrowed if the string has no escapes.
 pub(super) fn text(json: &[u8]) -> Result<Cow<'_, str>, WireError> {
+    match plain_string(json) {
+        Some((plain, [])) => Ok(Cow::Borrowed(plain)),
+        _ => decoded(json),
+    }
+}
+
+/// Decodes a JSON string that probably has escapes.
+fn decoded(json: &[u8]) -> Result<Cow<'_, str>, WireError> {
     /// A wrapper that is needed because serde borrows a `Cow` only with `#[serde(borrow)]`.
     #[derive(serde::Deserialize)]
     struct JsonStr<'a>(#[serde(borrow)] Cow<'a, str>);
-    if let Some((plain, [])) = plain_string(json) {
-        return Ok(Cow::Borrowed(plain));
-    }
     let JsonStr(text) =
         serde_json::from_slice(json).map_err(|e| WireError::not_that(e.to_string(), json))?;
     Ok(text)
@@ -139,6 +169,8 @@ fn plain_string(json: &[u8]) -> Option<(&str, &[u8])> {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use proptest::prelude::*;
     use serde_json::Value;
 
@@ -169,6 +201,33 @@ mod tests {
         assert_eq!(all(object).unwrap(), expected.map(|(name, value)| (name.to_owned(), value)));
         assert_eq!(all("{}").unwrap(), []);
         assert_eq!(all(" { } ").unwrap(), []);
+    }
+
+    /// Returns the members of an object whose values are read as text.
+    fn texts(object: &str) -> Result<Vec<(String, Option<String>)>, WireError> {
+        let (mut members, mut texts) = (Members::of(object.as_bytes()), Vec::new());
+        while let Some(name) = members.name()? {
+            texts.push((name.into_owned(), members.text()?.map(Cow::into_owned)));
+        }
+        Ok(texts)
+    }
+
+    #[test]
+    fn only_strings_have_a_text() {
+        let object = r#"{"a":"b" ,"c": "\u0064" , "e":{"f":"]"} ,"g":null,"h":1e3 ,"i":"ä"}"#;
+        let expected = [
+            ("a", Some("b")),
+            ("c", Some("d")),
+            ("e", None),
+            ("g", None),
+            ("h", None),
+            ("i", Some("ä")),
+        ];
+        let expected = expected.map(|(name, text)| (name.to_owned(), text.map(str::to_owned)));
+        assert_eq!(texts(object).unwrap(), expected);
+        for broken in [r#"{"a":x}"#, r#"{"a":"\x"}"#, r#"{"a":[}]}"#, r#"{"a":}"#, r#"{"a":""#] {
+            assert!(texts(broken).is_err(), "{broken}");
+        }
     }
 
     #[test]
@@ -273,6 +332,10 @@ mod tests {
             let read = all(&text).expect("an object");
             let read: Vec<_> =
                 read.into_iter().map(|(name, value)| (name, serde_json::from_str(value).expect("a value"))).collect();
+            let strings = members.iter().map(|(name, value)| {
+                (name.clone(), value.as_str().map(str::to_owned))
+            });
+            prop_assert_eq!(texts(&text).expect("an object"), strings.collect::<Vec<_>>());
             prop_assert_eq!(read, members.into_iter().collect::<Vec<(String, Value)>>());
         }
 

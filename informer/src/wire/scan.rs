@@ -7,24 +7,33 @@ use super::space::is_space;
 /// A scan of one value, which may arrive in pieces.
 #[derive(Default)]
 pub(super) struct Scan {
+    /// The value. `None` before its first byte.
+    value: Option<ValueScan>,
+}
+
+/// A scan of the rest of a value.
+enum ValueScan {
+    /// A number, `true`, `false` or `null`.
+    Bare,
+    Delimited(DelimitedScan),
+}
+
+/// A scan of the rest of a string, array or object.
+struct DelimitedScan {
+    /// The number of open brackets. 0 in a string that is the whole value.
     depth: usize,
     at: ScanPosition,
 }
 
 /// The position of a scan.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum ScanPosition {
-    /// Before the value.
-    #[default]
-    Start,
     /// In a string.
     String,
     /// After a backslash in a string.
     Escaped,
     /// Outside strings, within brackets.
     Inside,
-    /// In a number, `true`, `false` or `null` that is the whole value.
-    Bare,
 }
 
 impl Scan {
@@ -32,21 +41,42 @@ impl Scan {
     /// of them belong to it, and otherwise `None`. A number, `true`, `false` or `null` ends before
     /// the byte that follows it.
     pub(super) fn end(&mut self, bytes: &[u8]) -> Option<usize> {
+        let (value, rest) = if let Some(value) = &mut self.value {
+            (value, bytes)
+        } else {
+            let (first, rest) = bytes.split_first()?;
+            let Some(value) = ValueScan::after(*first) else { return Some(0) };
+            (self.value.insert(value), rest)
+        };
+        let end = match value {
+            ValueScan::Bare => rest.iter().position(|byte| ends_bare(*byte)),
+            ValueScan::Delimited(scan) => scan.end(rest),
+        };
+        end.map(|end| bytes.len() - rest.len() + end)
+    }
+}
+
+impl ValueScan {
+    /// Begins a scan after the first byte of a value. Returns `None` if no value starts with it.
+    fn after(first: u8) -> Option<Self> {
+        let (depth, at) = match first {
+            b',' | b':' | b'}' | b']' => return None,
+            b'"' => (0, ScanPosition::String),
+            b'{' | b'[' => (1, ScanPosition::Inside),
+            _ => return Some(Self::Bare),
+        };
+        Some(Self::Delimited(DelimitedScan { depth, at }))
+    }
+}
+
+/// Returns whether a byte is the first one after a number, `true`, `false` or `null`.
+fn ends_bare(byte: u8) -> bool {
+    matches!(byte, b',' | b'}' | b']') || is_space(byte)
+}
+
+impl DelimitedScan {
+    fn end(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut rest = bytes;
-        if self.at == ScanPosition::Start {
-            let first;
-            (first, rest) = bytes.split_first()?;
-            self.at = match first {
-                // No value starts with these bytes.
-                b',' | b':' | b'}' | b']' => return Some(0),
-                b'"' => ScanPosition::String,
-                b'{' | b'[' => {
-                    self.depth = 1;
-                    ScanPosition::Inside
-                }
-                _ => ScanPosition::Bare,
-            };
-        }
         while self.depth > 0
             && let Some((block, after)) = rest.split_first_chunk()
         {
@@ -64,7 +94,7 @@ impl Scan {
         let (in_string, escaped) = match self.at {
             ScanPosition::String => (true, false),
             ScanPosition::Escaped => (true, true),
-            ScanPosition::Start | ScanPosition::Inside | ScanPosition::Bare => (false, false),
+            ScanPosition::Inside => (false, false),
         };
         let Some(brackets) = Brackets::of(block, in_string, escaped) else {
             return self.end_by_bytes(block);
@@ -96,8 +126,6 @@ impl Scan {
                     next += memchr::memchr2(b'"', b'\\', bytes.get(next..)?)?;
                     ScanPosition::String
                 }
-                (ScanPosition::Bare, b',' | b'}' | b']') => return Some(next - 1),
-                (ScanPosition::Bare, byte) if is_space(byte) => return Some(next - 1),
                 (ScanPosition::Escaped, _) | (ScanPosition::Inside, b'"') => ScanPosition::String,
                 (ScanPosition::Inside, b'{' | b'[') => {
                     self.depth += 1;
@@ -111,7 +139,6 @@ impl Scan {
                     ScanPosition::Inside
                 }
                 (ScanPosition::Inside, _) => ScanPosition::Inside,
-                (ScanPosition::Start | ScanPosition::Bare, _) => ScanPosition::Bare,
             };
         }
         None

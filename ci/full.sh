@@ -11,8 +11,8 @@ run() { # part
     models) ci/models.sh ;;
     # Histories of two and three candidates for a lease, with a fault.
     lease) cargo test --release -p deltafifo-informer --lib lease::protocol::explore -- --nocapture ;;
-    # Histories of two and three members of a group that shares objects. A search of 14 million
-    # worlds takes 5 GB, and each core has one.
+    # Histories of two and three members of a group that shares objects. A search of 13 million
+    # worlds takes about 1 GB, and each core runs one.
     sharding) cargo test --release -p deltafifo-informer --lib sharding::protocol::explore -- --include-ignored --nocapture ;;
     # Histories of two to four electors, and of two to four members of a group, of which each is a
     # seed.

@@ -73,12 +73,12 @@ fn advice(error: &kube::Error) -> &'static str {
 pub(crate) struct Failing(Vec<(&'static str, Option<u16>)>);
 
 impl Failing {
-    /// Takes note that a request with this verb has succeeded.
+    /// Records that a request with this verb has succeeded.
     pub(crate) fn succeeded(&mut self, verb: &str) {
         self.0.retain(|(failing, _)| *failing != verb);
     }
 
-    /// Takes note of a failure. Returns whether it must be reported.
+    /// Records a failure. Returns whether it must be reported.
     pub(crate) fn failed(&mut self, error: &LeaseError) -> bool {
         let is_new = !self.0.contains(&error.kind());
         if is_new {

@@ -389,7 +389,7 @@ impl<'g> Member<'g> {
         }
     }
 
-    /// Takes note of a state of a Lease, which has the label.
+    /// Records a state of a Lease, which has the label.
     fn learn(&mut self, lease: &GroupLease) {
         self.pauses.remove(&lease.name);
         let name = self.api.format.name_of(&lease.name);
@@ -458,7 +458,7 @@ impl<'g> Member<'g> {
         }
     }
 
-    /// Takes note that the work on a shard has ended.
+    /// Records that the work on a shard has ended.
     fn idle(&mut self, shard: u8) {
         if self.drains.remove(shard) {
             self.record_drains();

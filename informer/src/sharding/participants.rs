@@ -37,7 +37,7 @@ pub(crate) trait Participant: Send + Sync {
     /// Enqueues the keys of all objects of the shards.
     fn enqueue(&self, _shards: ShardSet) {}
 
-    /// Takes note that this member does not hold the shards any more. A fill of them that is in
+    /// Records that this member does not hold the shards any more. A fill of them that is in
     /// progress may end at once.
     fn release(&self, _shards: ShardSet) {}
 

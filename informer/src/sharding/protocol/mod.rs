@@ -508,13 +508,13 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         self.view.complete(now);
     }
 
-    /// Takes note that the store holds the list of [`MemberStep::Fill`] with this number.
+    /// Records that the store holds the list of [`MemberStep::Fill`] with this number.
     pub(crate) fn filled(&mut self, shard: u8, number: u64) {
         mutant!(self, OldFillsCount => let number = self.fill_in_progress(shard).unwrap_or(number));
         self.shards[usize::from(shard)].filled(number);
     }
 
-    /// Takes note that no work of the shard is in progress: no permit is out, and every request of
+    /// Records that no work of the shard is in progress: no permit is out, and every request of
     /// its work is answered. Does nothing while work is admitted.
     pub(crate) fn idle(&mut self, shard: u8) {
         if self.admits(shard).is_none() {
@@ -530,7 +530,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         }
     }
 
-    /// Takes note that work has found the deadline passed. It is possible that neither clock shows
+    /// Records that work has found the deadline passed. It is possible that neither clock shows
     /// that any more: the wall clock may have been set back.
     pub(crate) fn expired(&mut self) {
         if let Phase::Live(_) = self.phase {
@@ -538,7 +538,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         }
     }
 
-    /// Takes note that a Lease of the group has other settings than this member.
+    /// Records that a Lease of the group has other settings than this member.
     pub(crate) fn mismatched(&mut self) {
         self.lose(MemberEnd::Mismatch);
     }

@@ -363,7 +363,7 @@ fn no_history_with_a_fault_has_two_members_at_work() {
 #[ignore = "takes minutes"]
 fn no_history_with_a_fault_and_new_identities_has_two_members_at_work() {
     use Fault::{Crash, DeleteMember, DeleteShard, Mismatch, Stop, Touch, WallStep};
-    // A search whose watches are later takes more than 14 GB.
+    // Later watches make these searches many times as large.
     let two = Bounds { most_events: 2, ..TWO };
     for fault in [Crash, Stop, DeleteMember, Mismatch] {
         let bounds = Bounds { faults: &[fault], most_identities: 2, ..two };

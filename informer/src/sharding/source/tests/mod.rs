@@ -5,6 +5,7 @@ mod faults;
 mod rig;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use deltafifo::locks::Mutex;
@@ -355,8 +356,10 @@ async fn object_that_is_deleted_after_a_failed_list_does_not_stay() {
     let rig = Rig::running(ShardBy::Key, ShardSelectors::Ignored, 60);
     rig.select(&[0]).await;
     // The first pages are offered.
-    let is_late =
-        |request: &Request| request.continue_token().is_some_and(|token| token.contains("mail"));
+    let pages = AtomicUsize::new(0);
+    let is_late = move |request: &Request| {
+        request.continue_token().is_some() && pages.fetch_add(1, Ordering::Relaxed) >= 4
+    };
     rig.server.fault(Fault::hang(After::Bytes(10)).on(Verb::List).when(is_late).times(1));
     let selected = rig.selection.replace(set(&[0, 1]));
     rig.failed().await;

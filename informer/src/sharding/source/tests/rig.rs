@@ -196,9 +196,12 @@ impl Rig {
 
     /// Waits for an error. The next attempt follows much later.
     pub(super) async fn failed(&self) {
-        while self.errors.lock().is_empty() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let failed = async {
+            while self.errors.lock().is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(LONG, failed).await.expect("a request fails");
     }
 
     /// Drops the requests, notifications and counts so far.

@@ -5,8 +5,9 @@ use std::error::Error;
 /// Returns the message of an error followed by those of its sources, separated by `: `.
 ///
 /// The errors of this project's crates do not repeat their sources in their messages, so a log or
-/// a terminal should print this text. Other errors, such as those of kube and hyper, repeat theirs:
-/// a source whose message the text already ends with is left out.
+/// a terminal should print this text. Other errors, such as those of kube and hyper, and those that
+/// a controller yields, repeat theirs: a source whose message the text already ends with is left
+/// out.
 ///
 /// ```
 /// use deltafifo::{KeyFunc, NoMeta, error_chain};

@@ -26,7 +26,7 @@ use serde_json::json;
 
 /// Stores a cluster's pods as compressed objects, and prints the memory that they take.
 #[derive(Parser)]
-struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     access: Access,
     /// The number of simulated pods. Every twenty pods belong to one workload.
@@ -36,16 +36,22 @@ struct Args {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
+    let simulated = simulated();
     tokio::select! {
-        ended = run(Args::parse()) => ended,
+        ended = run(Args::parse(), &simulated) => ended,
         stopped = signal::stopped() => Ok(stopped?),
     }
 }
 
-async fn run(args: Args) -> Result<(), Box<dyn Error>> {
+/// Returns the server of the simulated cluster.
+pub(crate) fn simulated() -> ApiServer {
+    ApiServer::builder().resource(Resource::pods()).build()
+}
+
+pub(crate) async fn run(args: Args, simulated: &ApiServer) -> Result<(), Box<dyn Error>> {
     let client = match args.access.client().await? {
         Some(client) => client,
-        None => simulated(args.pods)?,
+        None => filled(simulated, args.pods)?,
     };
     let factory = SharedInformerFactory::new(client);
     let pods = factory.informer_with::<Compact<Pod>>(&(), &Scope::all(), |pods| {
@@ -79,9 +85,8 @@ async fn run(args: Args) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns a client of a cluster in this process.
-fn simulated(pods: u64) -> Result<Client, Box<dyn Error>> {
-    let server = ApiServer::builder().resource(Resource::pods()).build();
+/// Creates pods in the simulated cluster, and returns a client of it.
+fn filled(server: &ApiServer, pods: u64) -> Result<Client, Box<dyn Error>> {
     server.generate(&Resource::pods(), pods, |number| {
         let workload = number / 20;
         let variable = |at: u64| {

@@ -8,7 +8,7 @@
 
 mod cluster;
 #[path = "cluster/shop.rs"]
-mod shop;
+pub(crate) mod shop;
 
 use std::error::Error;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use cluster::Cluster;
 use deltafifo::{DeltaObject, Lister};
 use deltafifo_informer::KubeMeta;
 use deltafifo_informer::shared_informer::{EventHandler, SharedInformerFactory};
+use deltafifo_testkit::ApiServer;
 use k8s_openapi::api::apps::v1::Deployment;
 use tokio::time::sleep;
 
@@ -57,11 +58,14 @@ impl EventHandler<Deployment> for Printer {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    run(Args::parse()).await
+    run(Args::parse(), &shop::simulated()).await
 }
 
-pub(crate) async fn run(Args { cluster }: Args) -> Result<(), Box<dyn Error>> {
-    let client = cluster.client().await?.unwrap_or_else(shop::client);
+pub(crate) async fn run(
+    Args { cluster }: Args,
+    simulated: &ApiServer,
+) -> Result<(), Box<dyn Error>> {
+    let client = cluster.client().await?.unwrap_or_else(|| shop::client(simulated));
     let factory = SharedInformerFactory::new(client).resync(Duration::from_secs(60));
     let informer = factory.informer_with::<Deployment>(&(), &cluster.scope(), |informer| {
         informer.on_error(|error| eprintln!("{error}"))

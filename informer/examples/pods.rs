@@ -26,7 +26,7 @@ use serde_json::json;
 
 /// Prints the deltas of a cluster's pods.
 #[derive(Parser)]
-struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     access: Access,
     /// The only namespace to use. Default: all namespaces.
@@ -36,8 +36,16 @@ struct Args {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let args = Args::parse();
-    let client = args.access.client().await?.unwrap_or_else(simulated);
+    run(Args::parse(), &simulated()).await
+}
+
+/// Returns the server of the simulated cluster.
+pub(crate) fn simulated() -> ApiServer {
+    ApiServer::builder().resource(Resource::pods()).build()
+}
+
+pub(crate) async fn run(args: Args, simulated: &ApiServer) -> Result<(), Box<dyn Error>> {
+    let client = args.access.client().await?.unwrap_or_else(|| changing(simulated));
     let source = KubeListerWatcher::new::<Pod>(client, &(), args.namespace.as_deref());
     let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build()?;
     let fifo = Arc::new(DeltaFifo::over(store).build());
@@ -75,9 +83,9 @@ async fn print(fifo: &DeltaFifo<Pod, KubeMeta>) {
     }
 }
 
-/// Returns a client of a cluster in this process whose pods are created, changed and deleted.
-fn simulated() -> Client {
-    let server = ApiServer::builder().resource(Resource::pods()).build();
+/// Returns a client of the simulated cluster, and starts to create, change and delete its pods.
+fn changing(server: &ApiServer) -> Client {
+    let server = server.clone();
     let client = server.client();
     tokio::spawn(async move {
         let pod = |number: u32, phase: &str| {

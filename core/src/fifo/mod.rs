@@ -106,6 +106,7 @@ pub struct DeltaFifo<T, M> {
 }
 
 /// A builder of a [`DeltaFifo`], created by [`DeltaFifo::builder`] or [`DeltaFifo::over`].
+#[doc(alias = "DeltaFIFOOptions")]
 #[must_use]
 pub struct DeltaFifoBuilder<T, M> {
     fifo: DeltaFifo<T, M>,
@@ -139,6 +140,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ///
     /// # Errors
     /// [`KeyError`]: no name, empty deltas, or a failing key function.
+    #[doc(alias = "DeletionHandlingMetaNamespaceKeyFunc")]
     pub fn key_of<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<String, KeyError>
     where
         T: 'a,
@@ -288,6 +290,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
     /// Sets a function that changes objects before they are queued; it does not see tombstones or
     /// Syncs. If the function fails or panics, the offer is refused. The function runs with no
     /// lock held, and replaces the transformer of the fused store.
+    #[doc(alias = "TransformFunc")]
     pub fn transformer(
         mut self,
         transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static,

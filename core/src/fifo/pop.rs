@@ -97,6 +97,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ///
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.
+    #[doc(alias = "ProcessFunc")]
     pub async fn pop_async(&self) -> Result<Popped<'_, T, M>, Closed> {
         self.queue.wait_async(|| self.try_pop()).await
     }

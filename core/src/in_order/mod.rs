@@ -96,6 +96,7 @@ pub use turn::Turn;
 /// assert_eq!(seen, ["+a1", "+b1", "a1>2", "-b", "a2>3"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "RealFIFO")]
 pub struct InOrderFifo<T, M> {
     core: Arc<Core<T, M>>,
     /// Whether the queue is fused with a store, whose objects are in the slots of `core`.
@@ -138,6 +139,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     ///
     /// # Errors
     /// [`KeyError`]: no name, empty deltas, or a failing key function.
+    #[doc(alias = "DeletionHandlingMetaNamespaceKeyFunc")]
     pub fn key_of<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<String, KeyError>
     where
         T: 'a,
@@ -242,6 +244,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifoBuilder<T, M> {
     /// Sets a function that changes objects before they are queued; it does not see tombstones. If
     /// the function fails or panics, the offer is refused. The function runs with no lock held,
     /// and replaces the transformer of the fused store.
+    #[doc(alias = "TransformFunc")]
     pub fn transformer(
         mut self,
         transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static,

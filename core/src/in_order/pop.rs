@@ -24,6 +24,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     ///
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.
+    #[doc(alias = "ProcessFunc")]
     pub async fn pop_async(&self) -> Result<Turn<'_, T, M>, Closed> {
         wait_async(self.log.ready(), || self.check(1)).await
     }

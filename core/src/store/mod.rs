@@ -41,6 +41,7 @@ pub use walk::{WalkPosition, WalkStep};
 
 /// The name of the built-in index by namespace (client-go `NamespaceIndex`); cluster-scoped
 /// objects have the value `""`.
+#[doc(alias = "MetaNamespaceIndexFunc")]
 pub const NAMESPACE_INDEX: &str = "namespace";
 
 /// The name of the optional index by the uids of an object's owners: see [`Indexers::owners`].

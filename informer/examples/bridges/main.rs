@@ -10,10 +10,10 @@
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
-mod meter;
-mod registry;
+pub(crate) mod meter;
+pub(crate) mod registry;
 #[path = "../cluster/shop.rs"]
-mod shop;
+pub(crate) mod shop;
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -21,6 +21,7 @@ use std::error::Error;
 use clap::Parser;
 use cluster::Cluster;
 use deltafifo_informer::shared_informer::{Notification, SharedInformerFactory};
+use deltafifo_testkit::ApiServer;
 use k8s_openapi::api::apps::v1::Deployment;
 use opentelemetry::metrics::MeterProvider;
 use opentelemetry::trace::TracerProvider;
@@ -32,9 +33,9 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 
 /// Passes the metrics of an informer to another library.
 #[derive(Parser)]
-struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
-    cluster: Cluster,
+    pub(crate) cluster: Cluster,
     /// Pass metrics and spans to OpenTelemetry. Default: metrics to prometheus-client.
     #[arg(long)]
     open_telemetry: bool,
@@ -43,6 +44,7 @@ struct Args {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let Args { cluster, open_telemetry } = Args::parse();
+    let simulated = shop::simulated();
     // A recorder must be installed before anything with metrics is created.
     if open_telemetry {
         let (metrics, spans) = (InMemoryMetricExporter::default(), InMemorySpanExporter::default());
@@ -53,7 +55,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let subscriber = tracing_subscriber::registry().with(layer.with_filter(LevelFilter::DEBUG));
         tracing::subscriber::set_global_default(subscriber)?;
 
-        inform(&cluster).await?;
+        inform(&cluster, &simulated).await?;
 
         meters.force_flush()?;
         let exported = metrics.get_finished_metrics()?;
@@ -71,7 +73,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let bridge = registry::Bridge::default();
         metrics::set_global_recorder(bridge.clone())?;
 
-        inform(&cluster).await?;
+        inform(&cluster, &simulated).await?;
 
         print!("{}", bridge.text()?);
     }
@@ -79,8 +81,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Runs an informer of deployments until the example is stopped.
-async fn inform(cluster: &Cluster) -> Result<(), Box<dyn Error>> {
-    let client = cluster.client().await?.unwrap_or_else(shop::client);
+pub(crate) async fn inform(cluster: &Cluster, simulated: &ApiServer) -> Result<(), Box<dyn Error>> {
+    let client = cluster.client().await?.unwrap_or_else(|| shop::client(simulated));
     let factory = SharedInformerFactory::new(client).name("example");
     let informer = factory.informer_with::<Deployment>(&(), &cluster.scope(), |informer| {
         informer.on_error(|error| eprintln!("{error}"))

@@ -11,12 +11,19 @@ use kube::core::discovery;
 use serde_json::json;
 use tokio::time::interval;
 
-/// Returns a client of a simulated cluster. Its deployments are created, become available, are
-/// scaled and deleted. Sometimes a watch breaks or expires.
-pub fn client() -> Client {
-    let deployments =
-        Resource::built_in(ApiResource::erase::<Deployment>(&()), discovery::Scope::Namespaced);
-    let server = ApiServer::builder().resource(deployments.clone()).build();
+fn deployments() -> Resource {
+    Resource::built_in(ApiResource::erase::<Deployment>(&()), discovery::Scope::Namespaced)
+}
+
+/// Returns the server of the simulated cluster.
+pub fn simulated() -> ApiServer {
+    ApiServer::builder().resource(deployments()).build()
+}
+
+/// Returns a client of the simulated cluster, and starts to change it: deployments are created,
+/// become available, are scaled and deleted. Sometimes a watch breaks or expires.
+pub fn client(server: &ApiServer) -> Client {
+    let server = server.clone();
     let client = server.client();
     tokio::spawn(async move {
         let deployment = |number: u32, replicas: u32, available: u32| {
@@ -36,7 +43,7 @@ pub fn client() -> Client {
             written.extend(
                 number
                     .checked_sub(6)
-                    .map(|one| server.delete(&deployments, "shop", &format!("web-{one}"))),
+                    .map(|one| server.delete(&deployments(), "shop", &format!("web-{one}"))),
             );
             if let Some(error) = written.into_iter().find_map(Result::err) {
                 eprintln!("the simulated cluster failed: {}", error_chain(&error));

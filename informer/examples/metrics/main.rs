@@ -10,7 +10,7 @@
 #[path = "../cluster/mod.rs"]
 mod cluster;
 #[path = "../cluster/shop.rs"]
-mod shop;
+pub(crate) mod shop;
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -23,6 +23,7 @@ use deltafifo_informer::metrics::{ALL, Kind};
 use deltafifo_informer::shared_informer::{
     Buffer, HandlerOptions, Notification, SharedInformerFactory,
 };
+use deltafifo_testkit::ApiServer;
 use k8s_openapi::api::apps::v1::Deployment;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 
@@ -30,7 +31,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 #[derive(Parser)]
 pub(crate) struct Args {
     #[command(flatten)]
-    cluster: Cluster,
+    pub(crate) cluster: Cluster,
     /// The address at which the metrics are served. In a pod, use 0.0.0.0:9184, so that Prometheus
     /// reaches it.
     #[arg(long, default_value = "127.0.0.1:9184")]
@@ -56,8 +57,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // The recorder must be installed before anything with metrics is created.
     exporter.install()?;
     println!("http://{listen}/metrics");
+    inform(&cluster, &shop::simulated()).await
+}
 
-    let client = cluster.client().await?.unwrap_or_else(shop::client);
+/// Runs an informer of deployments until the example is stopped.
+pub(crate) async fn inform(cluster: &Cluster, simulated: &ApiServer) -> Result<(), Box<dyn Error>> {
+    let client = cluster.client().await?.unwrap_or_else(|| shop::client(simulated));
     let factory =
         SharedInformerFactory::new(client).name("example").resync(Duration::from_secs(60));
     let informer = factory.informer_with::<Deployment>(&(), &cluster.scope(), |informer| {

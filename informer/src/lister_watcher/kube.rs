@@ -133,6 +133,7 @@ impl KubeListerWatcher {
 
     /// Requests only the metadata of the objects.
     #[doc(alias = "metadata_watcher")]
+    #[doc(alias = "metadatainformer")]
     #[must_use]
     pub fn metadata_only(mut self) -> Self {
         self.metadata_only = true;

@@ -36,6 +36,7 @@ use super::{
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "FakeControllerSource")]
 #[derive(Default)]
 pub struct Scripted {
     lists: Mutex<VecDeque<Result<ListStream, RequestError>>>,

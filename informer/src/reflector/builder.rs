@@ -124,6 +124,7 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
 
     /// Sets the backoff after failures. The default has client-go's times ([`Backoff`]).
     #[doc(alias = "default_backoff")]
+    #[doc(alias = "trigger_backoff")]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.options.backoff = backoff;
         self
@@ -137,6 +138,7 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
     /// or the connection failed before a response, lists are then requested for an hour. If off,
     /// all objects are always requested by a list.
     #[doc(alias = "streaming_lists")]
+    #[doc(alias = "WatchListClient")]
     pub fn watch_list(mut self, watch_list: bool) -> Self {
         self.options.watch_list = watch_list;
         self

@@ -16,7 +16,8 @@ use super::predicates::part_of;
 /// [`predicates::changed`](super::predicates::changed) (kube's `Predicate`). Import this trait
 /// instead of kube's, not beside it. It is implemented by
 ///
-/// * functions that return the hash of a property, and everything that implements kube's trait,
+/// * functions that return the hash of a property, for example those of
+///   [`kube::runtime::predicates`],
 /// * the functions of [`predicates`](super::predicates),
 /// * combinations of them, which the methods of this trait return.
 ///
@@ -24,8 +25,11 @@ use super::predicates::part_of;
 /// and hides nothing.
 ///
 /// `M` keeps the implementations apart, and is inferred. A type of your own implements
-/// `Predicate<K>`. A function that takes any predicate is generic over it:
-/// `fn filter<M: 'static>(predicate: impl Predicate<Pod, M>)`.
+/// `Predicate<K>`, for one type of objects or for all. A function that takes any predicate is
+/// generic over it: `fn filter<M: 'static>(predicate: impl Predicate<Pod, M>)`.
+///
+/// A type that implements kube's trait, such as a predicate of a library, needs a closure:
+/// `move |pod: &Pod| kube::runtime::Predicate::hash_property(&theirs, pod)`.
 ///
 /// ```
 /// use deltafifo_informer::runtime::{Predicate, WatchStreamExt, predicates};
@@ -59,7 +63,7 @@ pub trait Predicate<K, M = Hashed> {
     }
 }
 
-/// Marks the implementation of [`Predicate`] for functions of one state, and of kube's trait.
+/// Marks the implementation of [`Predicate`] for functions of one state, and for types of a user.
 #[derive(Debug)]
 pub enum Hashed {}
 
@@ -75,9 +79,12 @@ pub struct Fallback<A, B>(A, B);
 #[derive(Clone, Copy, Debug)]
 pub struct Combine<A, B>(A, B);
 
-impl<K, P: kube::runtime::Predicate<K>> Predicate<K, Hashed> for P {
+// Not for each `P` that implements kube's trait: then a type of a user that implements `Predicate`
+// for all `K` would not compile, because kube might implement its trait for that type. Only the
+// traits of functions are known not to be implemented later.
+impl<K, P: Fn(&K) -> Option<u64>> Predicate<K, Hashed> for P {
     fn hash_property(&self, object: &K) -> Option<u64> {
-        kube::runtime::Predicate::hash_property(self, object)
+        self(object)
     }
 }
 

@@ -79,9 +79,8 @@ where
     parts.into_iter().find(|(id, _)| *id == TypeId::of::<P>()).map(|(_, part)| part)
 }
 
-/// Converts a [`Predicate`] of one state, which may be combined or have a fallback, or may be
-/// kube's. The result is true if the property that it hashes has changed, or is missing in the new
-/// state.
+/// Converts a [`Predicate`] of one state, which may be combined or have a fallback. The result is
+/// true if the property that it hashes has changed, or is missing in the new state.
 ///
 /// ```
 /// use deltafifo_informer::runtime::{Predicate, predicates};

@@ -160,6 +160,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
     /// `Compact` objects, which are stored as they were received.
     #[doc(alias = "modify")]
     #[doc(alias = "SetTransform")]
+    #[doc(alias = "TransformFunc")]
     pub fn transform(
         mut self,
         transform: impl Fn(Arc<K>) -> Result<Arc<K>, BoxError> + Send + Sync + 'static,

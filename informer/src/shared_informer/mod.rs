@@ -147,6 +147,7 @@ use worker::InformerQueue;
 /// # }
 /// ```
 #[doc(alias = "SharedIndexInformer")]
+#[doc(alias = "NewInformer")]
 pub struct SharedInformer<K: Send + Sync + 'static, M: Meta<K> = KubeMeta> {
     inner: Arc<Inner<K, M>>,
 }
@@ -208,6 +209,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     ///
     /// # Errors
     /// [`AddHandlerError`] if the informer has stopped, or if no thread could be started.
+    #[doc(alias = "ResourceEventHandlerFuncs")]
     pub fn add_event_handler(
         &self,
         handler: impl EventHandler<K>,

@@ -26,6 +26,9 @@ use crate::util::sleep::wait_until_some;
 /// dropped without [`shut_down`](Self::shut_down), its task ends, too.
 #[doc(alias = "TypedRateLimitingInterface")]
 #[doc(alias = "PriorityQueue")]
+#[doc(alias = "applier")]
+#[doc(alias = "scheduler")]
+#[doc(alias = "NewTypedRateLimitingQueue")]
 pub struct WorkQueue<K: Key> {
     pub(super) shared: Arc<SharedQueue<K>>,
     pub(super) _keeper: Keeper,

@@ -1,7 +1,13 @@
-//! Tests that run the examples that end by themselves, on simulated clusters, and check the rights
-//! in their manifests.
+//! Tests that run the examples on simulated clusters, and check the rights in their manifests.
 
 #[allow(dead_code)] // Its `main`.
+#[path = "../../examples/bridges/main.rs"]
+mod bridges;
+#[allow(dead_code)]
+#[cfg(feature = "compact")]
+#[path = "../../examples/compact.rs"]
+mod compacted;
+#[allow(dead_code)]
 #[path = "../../examples/controller.rs"]
 mod controller;
 #[allow(dead_code)]
@@ -10,12 +16,12 @@ mod deployments;
 #[allow(dead_code)]
 #[path = "../../examples/metrics/main.rs"]
 mod exporter;
-#[path = "../../examples/bridges/meter.rs"]
-mod meter;
-#[path = "../../examples/bridges/registry.rs"]
-mod registry;
+#[allow(dead_code)]
+#[path = "../../examples/pods.rs"]
+mod pods;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
 use std::fs::{self, DirEntry};
 use std::io;
 use std::path::Path;
@@ -25,9 +31,7 @@ use deltafifo_informer::shared_informer::HandlerOptions;
 use deltafifo_informer::{KubeListerWatcher, SharedInformer};
 use deltafifo_testkit::{ApiServer, Resource};
 use futures_util::StreamExt;
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
-use kube::core::{ApiResource, discovery::Scope};
 use opentelemetry::metrics::MeterProvider;
 use opentelemetry_sdk::metrics::data::{
     AggregatedMetrics, Metric, MetricData, ResourceMetrics, ScopeMetrics,
@@ -35,6 +39,7 @@ use opentelemetry_sdk::metrics::data::{
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, SdkMeterProvider};
 use serde_json::Value;
 
+use self::bridges::{meter, registry};
 use super::deployed;
 use super::rig::pod;
 
@@ -47,9 +52,8 @@ async fn controller_example_updates_its_rosters() {
 
 #[tokio::test(start_paused = true)]
 async fn deployments_example_runs_to_its_end() {
-    deployments::run(deployments::Args::parse_from(["deployments", "--seconds", "60"]))
-        .await
-        .unwrap();
+    let args = deployments::Args::parse_from(["deployments", "--seconds", "60"]);
+    deployments::run(args, &deployments::shop::simulated()).await.unwrap();
 }
 
 #[cfg(unix)]
@@ -68,7 +72,9 @@ mod signals {
         if !is_alone(&(module_path!().to_owned() + "::sigterm_ends_an_example")) {
             return;
         }
-        let mut example = pin!(deployments::run(deployments::Args::parse_from(["deployments"])));
+        let args = deployments::Args::parse_from(["deployments"]);
+        let server = deployments::shop::simulated();
+        let mut example = pin!(deployments::run(args, &server));
         // The first poll installs the handlers of signals.
         assert!(example.as_mut().now_or_never().is_none());
         raise(Signal::SIGTERM).unwrap();
@@ -76,35 +82,65 @@ mod signals {
     }
 }
 
-/// Runs an informer of `K`, as an example that only reads does. Returns its server.
-async fn read<K>(resource: Resource, namespace: Option<&str>) -> ApiServer
-where
-    K: deltafifo_informer::reflector::Decodable + kube::Resource<DynamicType = ()>,
-    deltafifo_informer::KubeMeta: deltafifo::Meta<K>,
-{
-    let server = ApiServer::builder().resource(resource).build();
-    let source = KubeListerWatcher::new::<K>(server.client(), &(), namespace);
-    let informer = SharedInformer::<K>::builder(source).build().unwrap();
-    let running = informer.clone();
-    tokio::spawn(async move { running.run().await });
-    server.wait_for_watchers(1).await;
-    server
+/// Runs an example until it watches the simulated cluster.
+async fn run_to_watch(
+    example: impl Future<Output = Result<(), Box<dyn Error>>>,
+    server: &ApiServer,
+) {
+    tokio::select! {
+        ended = example => panic!("the example has ended: {ended:?}"),
+        () = server.wait_for_watchers(1) => {}
+    }
 }
 
-const OF_PODS: &str = include_str!("../../examples/deploy/pods.yaml");
+#[tokio::test(start_paused = true)]
+async fn manifest_of_deployments_has_the_rights_of_the_example() {
+    let args = deployments::Args::parse_from(["deployments"]);
+    let server = deployments::shop::simulated();
+    run_to_watch(deployments::run(args, &server), &server).await;
+    deployed::check(include_str!("../../examples/deploy/deployments.yaml"), &server);
+}
+
+#[tokio::test(start_paused = true)]
+async fn manifest_of_bridges_has_the_rights_of_the_example() {
+    let args = bridges::Args::parse_from(["bridges"]);
+    let server = bridges::shop::simulated();
+    run_to_watch(bridges::inform(&args.cluster, &server), &server).await;
+    deployed::check(include_str!("../../examples/deploy/bridges.yaml"), &server);
+}
+
 const OF_METRICS: &str = include_str!("../../examples/deploy/metrics.yaml");
 
 #[tokio::test(start_paused = true)]
-async fn manifests_of_examples_that_only_read_have_the_rights_of_an_informer() {
-    let server = read::<Pod>(Resource::pods(), None).await;
-    deployed::check(OF_PODS, &server);
-    deployed::check(include_str!("../../examples/deploy/compact.yaml"), &server);
-    let types = ApiResource::erase::<Deployment>(&());
-    let resource = Resource::built_in(types, Scope::Namespaced);
-    let server = read::<Deployment>(resource, None).await;
-    deployed::check(include_str!("../../examples/deploy/bridges.yaml"), &server);
-    deployed::check(include_str!("../../examples/deploy/deployments.yaml"), &server);
+async fn manifest_of_metrics_has_the_rights_of_the_example() {
+    let args = exporter::Args::parse_from(["metrics"]);
+    let server = exporter::shop::simulated();
+    run_to_watch(exporter::inform(&args.cluster, &server), &server).await;
     deployed::check(OF_METRICS, &server);
+}
+
+#[cfg(feature = "compact")]
+#[tokio::test]
+async fn compact_example_runs_to_its_end() {
+    let args = compacted::Args::parse_from(["compact", "--pods", "100"]);
+    let server = compacted::simulated();
+    compacted::run(args, &server).await.unwrap();
+    deployed::check(include_str!("../../examples/deploy/compact.yaml"), &server);
+}
+
+const OF_PODS: &str = include_str!("../../examples/deploy/pods.yaml");
+
+/// Runs the example `pods` until it watches the simulated cluster.
+async fn watch_pods(arguments: &[&str]) -> ApiServer {
+    let args = pods::Args::parse_from(["pods"].iter().chain(arguments));
+    let server = pods::simulated();
+    run_to_watch(Box::pin(pods::run(args, &server)), &server).await;
+    server
+}
+
+#[tokio::test(start_paused = true)]
+async fn manifest_of_pods_has_the_rights_of_the_example() {
+    deployed::check(OF_PODS, &watch_pods(&[]).await);
 }
 
 /// Returns the names of the entries of a folder of this crate, without their extensions.
@@ -140,15 +176,13 @@ fn of_pods_in(namespace: &str) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn role_in_the_namespace_of_the_requests_grants_them() {
-    let server = read::<Pod>(Resource::pods(), Some("shop")).await;
-    deployed::check(&of_pods_in("shop"), &server);
+    deployed::check(&of_pods_in("shop"), &watch_pods(&["--namespace", "shop"]).await);
 }
 
 #[tokio::test(start_paused = true)]
 #[should_panic(expected = "not granted")]
 async fn role_in_another_namespace_grants_nothing() {
-    let server = read::<Pod>(Resource::pods(), Some("shop")).await;
-    deployed::check(&of_pods_in("default"), &server);
+    deployed::check(&of_pods_in("default"), &watch_pods(&["--namespace", "shop"]).await);
 }
 
 #[test]

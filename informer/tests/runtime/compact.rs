@@ -154,7 +154,10 @@ async fn object_that_does_not_decode_is_yielded_counted_and_retried_until_it_dec
     let mut polled = poll_idle(controller);
     for _ in 0..3 {
         let error = polled.next().await;
-        assert!(error.starts_with("ConfigMap.v1./a.shop was not reconciled"), "{error}");
+        assert!(
+            error.starts_with("runner error: ConfigMap.v1./a.shop was not reconciled"),
+            "{error}"
+        );
         assert!(error.contains("does not decode into its type"), "{error}");
     }
     assert_eq!((store.len(), store.state().len()), (1, 0));
@@ -190,7 +193,12 @@ async fn policy_decides_when_an_object_that_does_not_decode_is_retried() {
     let mut polled = poll_idle(controller(&server).decode_error_policy(policy));
     let began = Instant::now();
     for _ in 0..3 {
-        assert!(polled.next().await.starts_with("ConfigMap.v1./a.shop was not reconciled"));
+        assert!(
+            polled
+                .next()
+                .await
+                .starts_with("runner error: ConfigMap.v1./a.shop was not reconciled")
+        );
         let (object, key) = asked.recv().await.unwrap();
         assert_eq!((object, &*key), (ObjectRef::new("a").within("shop"), "shop/a"));
     }

@@ -79,7 +79,7 @@ async fn panicking_deletion_handler_is_reported_and_its_key_stays_usable() {
     server.delete(&Resource::config_maps(), "shop", "a").unwrap();
     assert_eq!(
         polled.next().await,
-        "reconciler or deletion handler panicked for ConfigMap.v1./a.shop: a bug"
+        "runner error: reconciler or deletion handler panicked for ConfigMap.v1./a.shop: a bug"
     );
     server.apply(map("a", "2")).unwrap();
     assert_eq!(polled.next().await, "a");

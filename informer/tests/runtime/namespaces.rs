@@ -237,7 +237,7 @@ async fn optional_relation_is_waited_for_once_none_of_its_namespaces_is_refused(
         if next == "a" {
             break;
         }
-        assert!(next.starts_with("nothing is reconciled until"), "{next}");
+        assert!(next.starts_with("runner error: nothing is reconciled until"), "{next}");
     }
     factory.shutdown().await;
 }

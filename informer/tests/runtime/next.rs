@@ -56,7 +56,10 @@ async fn error_policy_sets_the_retry_delay() {
     });
     let began = Instant::now();
     for _ in 0..2 {
-        assert_eq!(polled.next().await, "reconciler failed for ConfigMap.v1./a.shop: no room");
+        assert_eq!(
+            polled.next().await,
+            "reconciler for object ConfigMap.v1./a.shop failed: no room"
+        );
     }
     assert_eq!(polled.next().await, "a");
     let waited = began.elapsed().as_secs();
@@ -79,7 +82,8 @@ async fn panicking_reconciler_is_reported_and_retried() {
             Ok(Action::await_change())
         }
     });
-    let panicked = "reconciler or deletion handler panicked for ConfigMap.v1./a.shop: a bug";
+    let panicked =
+        "runner error: reconciler or deletion handler panicked for ConfigMap.v1./a.shop: a bug";
     assert_eq!(polled.sorted(4).await, ["a", "b", panicked, panicked]);
 }
 

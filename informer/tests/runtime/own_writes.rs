@@ -160,7 +160,7 @@ async fn write_that_is_not_seen_is_an_error_and_then_forgotten() {
     let began = Instant::now();
     trigger_twice(&server, &mut polled).await;
     let first = polled.next().await;
-    assert!(first.starts_with("ConfigMap.v1./a.shop was not reconciled"), "{first}");
+    assert!(first.starts_with("runner error: ConfigMap.v1./a.shop was not reconciled"), "{first}");
     assert!(first.contains("pods.v1 does not show the write of shop/p0 at version"), "{first}");
     assert!(first.contains("in any case once that write is 2 minutes old"), "{first}");
     let waited = began.elapsed().as_secs();

@@ -3,12 +3,11 @@
 
 use std::any::Any;
 use std::collections::BTreeSet;
-use std::error::Error as _;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deltafifo::Labels;
+use deltafifo::{Labels, error_chain};
 use deltafifo_informer::KubeMeta;
 use deltafifo_informer::reflector::Decodable;
 use deltafifo_informer::runtime::controller::{Action, Error};
@@ -167,14 +166,7 @@ impl<K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Se
 fn shown<K: Object>(next: Result<(ObjectRef<K>, Action), Error<Failed, watcher::Error>>) -> String {
     match next {
         Ok((object, _)) => object.name,
-        Err(error) => {
-            let (mut text, mut cause) = (error.to_string(), error.source());
-            while let Some(error) = cause {
-                text = format!("{text}: {error}");
-                cause = error.source();
-            }
-            text
-        }
+        Err(error) => error_chain(&error),
     }
 }
 

@@ -108,7 +108,7 @@ async fn controller_over_a_stopped_informer_yields_stopped() {
     let server = server();
     let (maps, pods) = (informer::<ConfigMap>(&server), informer::<Pod>(&server));
     pods.stop().await;
-    let stopped = "shared informer stopped before its first list: build another informer, and a controller over it";
+    let stopped = "runner error: shared informer stopped before its first list: build another informer, and a controller over it";
     let polled = poll_idle(Controller::from_informer(&maps).owns_informer(&pods));
     assert_eq!(polled.rest().await, [stopped]);
     let polled = poll_idle(Controller::from_informer(&maps));
@@ -163,7 +163,9 @@ async fn informer_that_is_not_run_is_reported_until_it_runs() {
     let began = Instant::now();
     let mut polled = poll_idle(Controller::from_informer(&maps).owns_informer(&pods));
     let report = |informers: &str| {
-        format!("nothing is reconciled until these have their first list: {informers}")
+        format!(
+            "runner error: nothing is reconciled until these have their first list: {informers}"
+        )
     };
     let not_run = |informer: &str| {
         format!("{informer} (it is not running: call its `run`, or `start` of its factory)")

@@ -276,12 +276,78 @@ fn unknown_function_of_two_states_hides_nothing() {
     assert_eq!(passed(vec![typed("a", 1), typed("a", 1)], never), "1 1");
 }
 
+/// Converts a predicate that implements kube's trait only.
+fn converted(predicate: impl KubesPredicate<ConfigMap>) -> impl Predicate<ConfigMap> {
+    move |map: &ConfigMap| predicate.hash_property(map)
+}
+
+#[test]
+fn predicate_of_kubes_trait_is_converted_by_a_closure() {
+    let maps = || vec![typed("a", 1), typed("a", 2), typed("a", 2)];
+    let kubes = || KubesPredicate::combine(kubes::labels, kubes::resource_version);
+    assert_eq!(passed(maps(), converted(kubes())), passed_by_kube(maps(), kubes()));
+    let both = converted(kubes()).combine(predicates::labels);
+    assert_eq!(passed(maps(), both), "1 2");
+}
+
+#[test]
+fn predicate_of_one_state_fits_a_pointer_and_a_signature_of_kube() {
+    /// Has a signature that a change of imports leaves as it is.
+    fn of_one_state(
+        maps: Vec<ConfigMap>,
+        predicate: impl Predicate<ConfigMap> + 'static,
+    ) -> String {
+        passed(maps, predicate)
+    }
+
+    let maps = || vec![typed("a", 1), typed("a", 1), typed("a", 2)];
+    let pointer: fn(&ConfigMap) -> Option<u64> = kubes::resource_version;
+    assert_eq!(of_one_state(maps(), kubes::resource_version), "1 2");
+    assert_eq!(of_one_state(maps(), pointer), "1 2");
+    let maps = stream::iter(maps().into_iter().map(Watched::Ok));
+    let config = PredicateConfig::default();
+    let passed = maps.predicate_filter::<ConfigMap, _, _>(predicates::resource_version, config);
+    assert_eq!(passed.count().now_or_never(), Some(2));
+}
+
+#[test]
+fn controller_is_a_field_of_a_type_that_is_generic_in_the_object() {
+    /// The bounds of kube's `Controller`, and those that this one adds.
+    struct Operator<K>(runtime::Controller<K>)
+    where
+        K: Clone + Resource + Debug + Send + Sync + 'static,
+        K::DynamicType: Eq + Hash;
+
+    let (store, _writer) = reflector::store::<ConfigMap>();
+    let Operator(controller) = Operator(runtime::Controller::for_stream(stream::empty(), store));
+    drop(controller);
+}
+
 struct Immutable;
 
 impl Predicate<ConfigMap> for Immutable {
     fn hash_property(&self, map: &ConfigMap) -> Option<u64> {
         Some(map.immutable.unwrap_or_default().into())
     }
+}
+
+/// A predicate of objects of any type.
+struct Version;
+
+impl<K: Resource> Predicate<K> for Version {
+    fn hash_property(&self, object: &K) -> Option<u64> {
+        object.meta().resource_version.as_ref().and_then(|version| version.parse().ok())
+    }
+}
+
+#[test]
+fn predicate_of_a_user_may_be_generic_in_the_object() {
+    let maps = || vec![typed("a", 1), typed("a", 1), typed("a", 2)];
+    assert_eq!(passed(maps(), Version), "1 2");
+    assert_eq!(passed(maps(), predicates::labels.combine(Version)), "1 2");
+    assert_eq!(passed(maps(), Version.fallback(Immutable)), "1 2");
+    let changed = predicates::changed(Version);
+    assert!(changed(&typed("a", 1), &typed("a", 2)));
 }
 
 #[test]

@@ -163,6 +163,7 @@ impl<T, M: Meta<T>> IndexerBuilder<T, M> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias = "WithTransformer")]
+    #[doc(alias = "TransformFunc")]
     #[must_use]
     pub fn transformer(
         mut self,

@@ -44,6 +44,7 @@ pub use builder::IndexerBuilder;
 /// assert_eq!(store.index_keys("node", "n1")?, ["a", "b"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "ThreadSafeStore")]
 pub struct Indexer<T, M> {
     reader: IndexReader<T, M>,
     source: Source,

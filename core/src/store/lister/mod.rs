@@ -82,6 +82,7 @@ impl<T, M: Meta<T>> Lister<T, M> {
 
     /// Returns a lister of one namespace; `""` means all of them (client-go `NamespaceAll`).
     #[doc(alias = "NamespaceAll")]
+    #[doc(alias = "ByNamespace")]
     #[must_use]
     pub fn namespace<'a>(&'a self, namespace: &'a str) -> NamespaceLister<'a, T, M> {
         NamespaceLister { lister: self, namespace }

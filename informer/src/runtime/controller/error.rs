@@ -8,16 +8,21 @@ use kube::runtime::reflector::ObjectRef;
 use crate::runtime::own_writes::NotSeen;
 use crate::runtime::watcher;
 
-/// An error item of a controller's stream (kube's `Error`). Only [`RunnerError::Stopped`],
-/// [`RunnerError::WriterDropped`], [`RunnerError::NotCompact`], [`RunnerError::LedAndSharded`],
-/// [`RunnerError::NotListable`], [`RunnerError::NotSharded`], [`RunnerError::NotNamespaced`] and
-/// [`RunnerError::NoUid`] end the stream.
+/// An error item of a controller's stream (kube's `Error`, with the same texts). As in kube, a text
+/// contains the cause of the error. [`error_chain`](crate::error_chain) adds the causes of the
+/// cause, and repeats nothing.
+///
+/// Only [`RunnerError::Stopped`], [`RunnerError::WriterDropped`], [`RunnerError::NotCompact`],
+/// [`RunnerError::LedAndSharded`], [`RunnerError::NotListable`], [`RunnerError::NotSharded`],
+/// [`RunnerError::NotNamespaced`] and [`RunnerError::NoUid`] end the stream.
 ///
 /// The controller does not log the errors that its stream yields, so a program that logs them has
 /// each in its log once. The exceptions are errors because of which nothing is reconciled, since a
 /// program may ignore the errors of its stream: an error that ends the stream, the first failed
 /// list or watch of each informer that reconciles wait for, and the first
 /// [`RunnerError::NotSynced`] that names these informers.
+// A text of this crate does not repeat its source, except these: they are kube's, so that a program
+// that moves from kube still logs the cause.
 #[derive(Debug, thiserror::Error)]
 pub enum Error<ReconcilerErr: 'static, QueueErr: 'static> {
     /// An object that was to be reconciled is not in the store. A controller over a stream
@@ -32,19 +37,17 @@ pub enum Error<ReconcilerErr: 'static, QueueErr: 'static> {
     /// for it): when an owner is deleted, the deletion of each object that it owned still
     /// triggers the owner. Such triggers are logged at level debug, and counted in
     /// `controller_objects_not_found_total` if the controller has a [name](super::Config::name).
-    #[error(
-        "{0} is not reconciled, because it is not in the store under its default key: it was deleted or is not stored yet, or its informer has custom keys"
-    )]
+    #[error("tried to reconcile object {0} that was not found in local store")]
     ObjectNotFound(Box<ObjectRef<DynamicObject>>),
     /// The reconciler returned an error, which is the source of this one. The error policy has
     /// already chosen the next step.
-    #[error("reconciler failed for {1}")]
+    #[error("reconciler for object {1} failed: {0}")]
     ReconcilerFailed(#[source] ReconcilerErr, Box<ObjectRef<DynamicObject>>),
     /// A list or a watch failed, or an object could not be decoded.
-    #[error(transparent)]
-    QueueError(QueueErr),
+    #[error("event queue error: {0}")]
+    QueueError(#[source] QueueErr),
     /// An error of the controller itself.
-    #[error(transparent)]
+    #[error("runner error: {0}")]
     RunnerError(#[from] RunnerError),
 }
 

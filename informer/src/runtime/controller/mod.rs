@@ -351,6 +351,7 @@ where
     /// controller, the reconciler, an error policy, the [retry policy](Self::retry) or a deletion
     /// handler panics while it is called or polled. A panic of a future that the reconciler or the
     /// deletion handler returned is yielded as [`RunnerError::Panicked`] instead.
+    #[doc(alias = "Reconciler")]
     pub fn run<ReconcilerFut, Ctx>(
         self,
         reconciler: impl FnMut(Arc<F::Object>, Arc<Ctx>) -> ReconcilerFut,

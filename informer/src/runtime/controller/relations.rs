@@ -39,6 +39,7 @@ where
     /// Reconciles the owners, by owner reference, of the objects that `api` lists and `wc`
     /// selects. When an object changes owners, both the old and the new owners are reconciled.
     /// Only metadata is fetched, and only names, version and owners are kept.
+    #[doc(alias = "trigger_owners")]
     pub fn owns<Child>(self, api: Api<Child>, wc: watcher::Config) -> Self
     where
         Child: Clone + Resource<DynamicType = ()> + DeserializeOwned + Debug + Send + 'static,
@@ -88,6 +89,8 @@ where
     ///
     /// `mapper` runs in a task of the controller and should return quickly. If it panics, the
     /// panic is reported as an error and that state triggers nothing.
+    #[doc(alias = "trigger_others")]
+    #[doc(alias = "trigger_with")]
     pub fn watches<Other, I>(
         self,
         api: Api<Other>,
@@ -258,6 +261,8 @@ where
     }
 
     /// Reconciles each object that `trigger` yields a reference to.
+    #[doc(alias = "ReconcileRequest")]
+    #[doc(alias = "ReconcileReason")]
     pub fn reconcile_on(
         mut self,
         trigger: impl Stream<Item = ObjectRef<F::Object>> + Send + 'static,

@@ -111,6 +111,7 @@ where
     /// [`RunnerError::NotListable`]: super::RunnerError::NotListable
     /// [`RunnerError::NotSynced`]: super::RunnerError::NotSynced
     /// [`RunnerError::WriterDropped`]: super::RunnerError::WriterDropped
+    #[doc(alias = "trigger_self")]
     pub fn for_stream(
         trigger: impl Stream<Item = Result<K, watcher::Error>> + Send + 'static,
         reader: Store<K>,

@@ -194,6 +194,7 @@ where
 impl SharedInformerFactory {
     /// Creates a factory whose informers use `client`. By default there are no resyncs and no
     /// metrics, and the factory adds no parameters to queries.
+    #[doc(alias = "NewSharedInformerFactory")]
     #[must_use]
     pub fn new(client: Client) -> Self {
         let informers = Arc::default();
@@ -307,6 +308,8 @@ impl SharedInformerFactory {
     /// [`FactoryError::ShutDown`] if the factory was shut down; [`FactoryError::Query`] if a
     /// parameter of the scope's and the factory's query is refused; [`FactoryError::Build`] as for
     /// [`SharedInformerBuilder::build`].
+    #[doc(alias = "ForResource")]
+    #[doc(alias = "dynamicinformer")]
     pub fn informer_with<K>(
         &self,
         types: &<K::Resource as Resource>::DynamicType,

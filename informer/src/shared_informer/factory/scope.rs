@@ -32,6 +32,7 @@ impl Scope {
     /// Returns the scope of the objects of one namespace, or of all namespaces if `namespace` is
     /// `""` (client-go `NamespaceAll`).
     #[doc(alias = "NamespaceAll")]
+    #[doc(alias = "WithNamespace")]
     #[must_use]
     pub fn namespace(namespace: impl Into<String>) -> Self {
         Self {

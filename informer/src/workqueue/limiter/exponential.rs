@@ -15,6 +15,7 @@ const DOUBLINGS: u32 = 94;
 ///
 /// A key that failed takes O(1) memory until it is forgotten.
 #[doc(alias = "TypedItemExponentialFailureRateLimiter")]
+#[doc(alias = "DefaultTypedItemBasedRateLimiter")]
 pub struct ItemExponentialFailureRateLimiter<K> {
     failures: Failures<K>,
     base: Duration,

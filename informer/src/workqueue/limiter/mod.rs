@@ -45,6 +45,7 @@ pub trait RateLimiter<K>: Send + Sync {
 /// limiter.forget(&"web");
 /// assert_eq!(limiter.when(&"web"), Duration::from_millis(5));
 /// ```
+#[doc(alias = "DefaultTypedControllerRateLimiter")]
 #[must_use]
 pub fn default_controller_rate_limiter<K: Key>() -> MaxOfRateLimiter<K> {
     MaxOfRateLimiter::new(vec![

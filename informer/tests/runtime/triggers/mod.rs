@@ -61,6 +61,19 @@ async fn writer_that_is_dropped_before_the_first_list_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn texts_of_errors_are_kubes_and_contain_the_cause() {
+    assert_both!(
+        texts_of_errors,
+        [
+            "tried to reconcile object ConfigMap.v1./c.shop that was not found in local store",
+            "reconciler for object ConfigMap.v1./a.shop failed: quota exceeded",
+            "event queue error: no metadata.resourceVersion in watch result (does resource support watch?)",
+            "runner error",
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn graceful_shutdown_waits_for_running_reconciles_only() {
     assert_both!(graceful_shutdown, ["", "", "a, ended"]);
 }

@@ -2,6 +2,7 @@
 //! `runtime` each time. Each scenario returns what the controller has yielded.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -245,6 +246,31 @@ pub async fn writer_that_is_dropped() -> String {
     let mut running = run(Controller::for_stream(stream, store));
     drop(writer);
     running.at_rest().await
+}
+
+/// Returns the texts of the four errors that a controller can yield. The cause of the last one has
+/// other words in each runtime, and is left out.
+pub async fn texts_of_errors() -> [String; 4] {
+    let (store, _writer) = filled(&["a"]);
+    let missing = first_error(stream::iter([Ok(typed("c", 1))]), &store).await;
+    let failed = first_error(stream::iter([Ok(typed("a", 1))]), &store).await;
+    let refused = first_error(failing(), &store).await;
+    let (store, _) = reflector::store();
+    let stopped = first_error(stream::pending(), &store).await;
+    let (of_the_runner, _cause) = stopped.split_once(": ").expect("a cause");
+    [missing, failed, refused, of_the_runner.to_owned()]
+}
+
+/// Returns the text of the first error of a controller whose reconciler fails.
+async fn first_error(
+    trigger: impl Stream<Item = Sent<ConfigMap>> + Send + 'static,
+    store: &Store<ConfigMap>,
+) -> String {
+    // The stream does not end before the reconcile.
+    let controller = Controller::for_stream(trigger.chain(stream::pending()), store.clone());
+    let reconcile = |_, _: Arc<()>| async { Err(Failed("quota exceeded")) };
+    let mut items = pin!(controller.run(reconcile, |_, _, _| Action::await_change(), Arc::new(())));
+    items.next().await.expect("an error").expect_err("no reconcile succeeds").to_string()
 }
 
 pub async fn graceful_shutdown() -> Vec<String> {

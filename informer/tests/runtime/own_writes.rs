@@ -254,6 +254,26 @@ async fn reconcile_that_waits_finds_what_it_wrote() {
     assert_eq!(counts.recv().await, Some((0, 1)));
 }
 
+/// The reconciler is not an async function: it spawns the task when it is called, and not when its
+/// future is polled.
+#[tokio::test(start_paused = true)]
+async fn write_of_a_task_that_the_call_of_the_reconciler_spawns_is_waited_for() {
+    let server = server();
+    let pods = informer(&server);
+    let controller = controller(&server).owns_informer(&pods).read_own_writes();
+    let client = own_writes::client(&server.client());
+    let mut create_if_missing = create_if_missing(client, &pods);
+    let mut polled = poll(controller, move |map, context| {
+        let task = tokio::spawn(own_writes::carry(create_if_missing(map, context)));
+        async move { task.await.map_err(|_| Failed("the task panicked"))? }
+    });
+    trigger_twice(&server, &mut polled).await;
+    assert!(polled.at_rest().await.is_empty(), "not held back");
+    server.clear_faults();
+    assert_eq!(polled.next().await, "a");
+    assert_eq!(count(&server, Verb::Create), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn writes_of_kinds_without_an_informer_hold_nothing_back() {
     let server = server();

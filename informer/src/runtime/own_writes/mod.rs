@@ -95,9 +95,10 @@
 //! * An informer over a stream, or over a lister-watcher without a
 //!   [scope](crate::ListerWatcher::scope): its resource is not known.
 //!
-//! The current reconcile is that of the current task. If a reconcile spawns a task, wrap the future
-//! of the task with [`carry`] before it is spawned. In any other task, in a deletion handler, and
-//! in a controller without [`read_own_writes`](super::Controller::read_own_writes), nothing is
+//! The current reconcile is the one whose reconciler is being called, or whose future the current
+//! task polls. If a reconcile spawns a task, wrap the future of the task with [`carry`] before it
+//! is spawned. In any other task, in an error policy, a deletion handler, a mapper or a predicate,
+//! and in a controller without [`read_own_writes`](super::Controller::read_own_writes), nothing is
 //! noted.
 //!
 //! # When a write is seen
@@ -150,7 +151,7 @@ pub(crate) use notes::OwnWrites;
 pub(crate) use stores::ObservedStores;
 
 tokio::task_local! {
-    /// The reconcile that this task runs.
+    /// The reconcile whose future this task polls, or whose reconciler it calls.
     static CURRENT: Writer;
 }
 
@@ -233,8 +234,9 @@ pub async fn wait() -> Result<(), NotSeen> {
 }
 
 /// Returns a future that does the same as `work`, and whose writes are noted for the reconcile that
-/// calls this function. Use it for the future of a task that a reconcile spawns, and call it before
-/// the task is spawned: a task whose future is not wrapped has no current reconcile.
+/// calls this function, in its future or in the reconciler itself. Use it for the future of a task
+/// that a reconcile spawns, and call it before the task is spawned: a task whose future is not
+/// wrapped has no current reconcile.
 ///
 /// ```
 /// use deltafifo_informer::runtime::own_writes;
@@ -252,6 +254,15 @@ pub fn carry<W: Future>(work: W) -> impl Future<Output = W::Output> {
     match Writer::current() {
         Some(writer) => Either::Left(CURRENT.scope(writer, work)),
         None => Either::Right(work),
+    }
+}
+
+/// Calls a function as a part of a reconcile: the writes of futures that it wraps with [`carry`] are
+/// noted if `writer` is given.
+pub(super) fn noting_call<T>(writer: Option<&Writer>, call: impl FnOnce() -> T) -> T {
+    match writer {
+        Some(writer) => CURRENT.sync_scope(writer.clone(), call),
+        None => call(),
     }
 }
 

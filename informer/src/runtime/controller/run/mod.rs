@@ -42,7 +42,7 @@ use crate::KubeMeta;
 use crate::metrics::Named;
 use crate::reflector::Decodable;
 use crate::runtime::form::Form;
-use crate::runtime::own_writes::{NotSeen, ObservedStores, noting};
+use crate::runtime::own_writes::{NotSeen, ObservedStores, Writer, noting, noting_call};
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
 use crate::util::catching::catching;
@@ -73,9 +73,11 @@ where
             match running.next().await {
                 StreamStep::Reconcile(item, object, permit) => {
                     let span = running.span(&item, &object);
+                    let writer = running.writer(&item, &object);
                     let call = || reconciler(object.clone(), context.clone());
+                    let call = || noting_call(writer.as_ref(), call);
                     let future = span.in_scope(|| in_permit(permit.as_ref(), call));
-                    running.reconcile(item, object, permit, future, span);
+                    running.reconcile(item, object, permit, writer, future, span);
                 }
                 StreamStep::Done(done) => {
                     let policy = |object, error: &_| error_policy(object, error, context.clone());
@@ -457,16 +459,21 @@ where
         reconcile_span(item, &ObjectRef::from_obj_with(object, self.types.clone()))
     }
 
+    /// Returns the author of the writes of a reconcile, or `None` if they are not noted.
+    fn writer(&self, item: &Item<StoreKey>, object: &F::Object) -> Option<Writer> {
+        self.held.writer(item.key(), object.meta().uid.as_deref())
+    }
+
     fn reconcile(
         &mut self,
         item: Item<StoreKey>,
         object: Arc<F::Object>,
         permit: Option<Permit>,
+        writer: Option<Writer>,
         reconcile: impl TryFuture<Ok = Action, Error = E> + Send + 'static,
         span: Span,
     ) {
         let types = self.types.clone();
-        let writer = self.held.writer(item.key(), object.meta().uid.as_deref());
         let reconcile = TryFutureExt::into_future(reconcile).map(move |result| {
             let object_ref = ObjectRef::from_obj_with(&*object, types);
             match result {

@@ -48,8 +48,8 @@ pub(super) struct Note {
     /// The number of restores of the API server that the store must have noticed: the version is
     /// one from after them.
     pub(super) history: u64,
-    /// Whether the write has shown a restore. Then the stored object may be one from before it, with
-    /// a greater version.
+    /// Whether the write has shown a restore. Then the stored object may be one from before it,
+    /// with a greater version.
     pub(super) is_restored: bool,
     /// The version that the store had of the object before a write that has shown a restore.
     pub(super) former: Option<ResourceVersion>,

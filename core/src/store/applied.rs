@@ -268,20 +268,17 @@ impl Applied {
         self.changed.notify(usize::MAX.additional());
     }
 
-    /// Parses a version to wait for. It is assumed to belong to the current history, or to the
-    /// history `least` if that is a later one.
-    fn awaited(&self, least: u64, version: &str) -> Result<AwaitedVersion, VersionError> {
-        let version = parse(version)?;
-        Ok(AwaitedVersion { version, history: self.state.lock().history().max(least) })
+    /// Parses a version to wait for. It is assumed to belong to the current history.
+    fn awaited(&self, version: &str) -> Result<AwaitedVersion, VersionError> {
+        Ok(AwaitedVersion { version: parse(version)?, history: self.state.lock().history() })
     }
 
     /// Returns `Ok` if `awaited` is reached, the error if it can no longer be reached, and `None`
     /// if the caller has to wait.
     fn check(&self, awaited: &AwaitedVersion) -> Option<Result<(), WaitError>> {
         let state = self.state.lock();
-        let has_begun = awaited.history <= state.history();
         let covers = |point: &Option<Point>| {
-            let current = point.as_ref().filter(|point| has_begun && state.is_current(point));
+            let current = point.as_ref().filter(|point| state.is_current(point));
             current.is_some_and(|point| point.version >= awaited.version)
         };
         let text = || awaited.version.to_string();
@@ -305,13 +302,13 @@ impl Applied {
 
     /// Blocks until `version` is reached.
     pub(crate) fn wait(&self, version: &str) -> Result<(), WaitError> {
-        let awaited = self.awaited(0, version)?;
+        let awaited = self.awaited(version)?;
         wait(&self.changed, || self.check(&awaited))
     }
 
-    /// Waits like [`wait`](Self::wait), for async callers, and first for the history `least`.
-    pub(crate) async fn wait_async(&self, least: u64, version: &str) -> Result<(), WaitError> {
-        let awaited = self.awaited(least, version)?;
+    /// Waits like [`wait`](Self::wait), for async callers.
+    pub(crate) async fn wait_async(&self, version: &str) -> Result<(), WaitError> {
+        let awaited = self.awaited(version)?;
         wait_async(&self.changed, || self.check(&awaited)).await
     }
 }

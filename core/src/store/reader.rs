@@ -284,21 +284,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// # Errors
     /// As for [`wait_for_resource_version`](Self::wait_for_resource_version).
     pub async fn wait_for_resource_version_async(&self, version: &str) -> Result<(), WaitError> {
-        self.core.applied.wait_async(0, version).await
-    }
-
-    /// Waits as [`wait_for_resource_version_async`](Self::wait_for_resource_version_async) does,
-    /// for a version from after the restore that raises [`history`](Self::history) to `least`.
-    ///
-    /// # Errors
-    /// As for [`wait_for_resource_version`](Self::wait_for_resource_version).
-    #[doc(hidden)]
-    pub async fn wait_for_version_in_history(
-        &self,
-        least: u64,
-        version: &str,
-    ) -> Result<(), WaitError> {
-        self.core.applied.wait_async(least, version).await
+        self.core.applied.wait_async(version).await
     }
 }
 

@@ -141,28 +141,6 @@ fn rewound(version: &str) -> Result<(), WaitError> {
 }
 
 #[test]
-fn wait_for_a_version_after_a_restore_ignores_the_versions_before_it() {
-    ends(|| {
-        let rig = tracked();
-        let store = rig.fifo.store();
-        rig.fifo.replace(vec![obj("a", 1)], "1000").unwrap();
-        rig.drain();
-        let mut wait = Box::pin(store.wait_for_version_in_history(1, "40"));
-        assert!(is_pending(wait.as_mut()));
-        rig.fifo.replace(vec![obj("a", 1)], "30").unwrap();
-        rig.drain();
-        assert!(is_pending(wait.as_mut()));
-        rig.fifo.bookmark("40").unwrap();
-        rig.drain();
-        assert_eq!(block_on(wait), Ok(()));
-        assert_eq!(block_on(store.wait_for_version_in_history(0, "40")), Ok(()));
-        let later = store.wait_for_version_in_history(2, "40");
-        rig.fifo.close();
-        assert_eq!(block_on(later), closed("40"));
-    });
-}
-
-#[test]
 fn committed_list_with_a_lower_version_fails_older_waits_and_later_ones_need_its_history() {
     ends(|| {
         let rig = tracked();

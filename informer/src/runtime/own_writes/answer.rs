@@ -1,7 +1,7 @@
 //! The objects in the answer to a write.
 
 use deltafifo::ResourceVersion;
-use http::{Method, StatusCode};
+use http::Method;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -17,8 +17,6 @@ pub(super) struct Written {
     pub(super) version: Option<ResourceVersion>,
     /// Whether the object was removed from the server, and not only marked for deletion.
     pub(super) is_gone: bool,
-    /// Whether the write created the object.
-    pub(super) is_created: bool,
 }
 
 /// The answer to a write of one object: the object, or a `Status`.
@@ -89,20 +87,13 @@ impl Metadata {
         let [namespace, name, uid] =
             [self.namespace, self.name, self.uid].map(Option::unwrap_or_default);
         let is_complete = !name.is_empty() && !uid.is_empty() && (version.is_some() || is_gone);
-        let written = Written { namespace, name, uid, version, is_gone, is_created: false };
-        is_complete.then_some(written)
+        is_complete.then_some(Written { namespace, name, uid, version, is_gone })
     }
 }
 
 /// Returns the objects in the answer to a write of `target`. Empty if the answer is not an object,
 /// for example after an eviction.
-pub(super) fn written(
-    method: &Method,
-    status: StatusCode,
-    target: &Target<'_>,
-    body: &[u8],
-) -> Vec<Written> {
-    let is_created = status == StatusCode::CREATED;
+pub(super) fn written(method: &Method, target: &Target<'_>, body: &[u8]) -> Vec<Written> {
     let is_deletion = method == Method::DELETE;
     if is_deletion && target.name.is_empty() {
         let items = serde_json::from_slice(body).map(|Collection { items }| items);
@@ -119,13 +110,12 @@ pub(super) fn written(
             uid,
             version: None,
             is_gone: true,
-            is_created: false,
         })
     } else {
         let is_held = is_held_by_spec(target, body);
         metadata.and_then(|metadata| metadata.written(is_deletion, is_held))
     };
-    written.map(|written| Written { is_created, ..written }).into_iter().collect()
+    written.into_iter().collect()
 }
 
 /// Returns whether the object is a namespace with finalizers in its specification.
@@ -141,15 +131,14 @@ fn is_held_by_spec(target: &Target<'_>, body: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use deltafifo::ResourceVersion;
-    use http::{Method, StatusCode, Uri};
+    use http::{Method, Uri};
     use serde_json::{Value, json};
 
     use super::{Target, Written, written};
 
     fn of(method: &Method, path: &'static str, body: &Value) -> Vec<Written> {
         let uri = Uri::from_static(path);
-        let target = Target::of(&uri).unwrap();
-        written(method, StatusCode::OK, &target, body.to_string().as_bytes())
+        written(method, &Target::of(&uri).unwrap(), body.to_string().as_bytes())
     }
 
     fn pod(version: Option<&str>, is_gone: bool) -> Written {
@@ -159,7 +148,6 @@ mod tests {
             uid: "u".to_owned(),
             version: version.and_then(ResourceVersion::parse),
             is_gone,
-            is_created: false,
         }
     }
 
@@ -181,18 +169,6 @@ mod tests {
         body["metadata"]["deletionGracePeriodSeconds"] = 0.into();
         body["metadata"]["finalizers"] = json!(["example.com/f"]);
         assert_eq!(of(&Method::DELETE, POD, &body), [pod(Some("7"), false)]);
-    }
-
-    #[test]
-    fn status_of_an_answer_says_whether_the_object_was_created() {
-        let body = br#"{ "metadata": { "name": "a", "uid": "u", "resourceVersion": "7" } }"#;
-        let uri = Uri::from_static(POD);
-        let target = Target::of(&uri).unwrap();
-        // A server-side apply creates the object or changes it.
-        for (status, is_created) in [(StatusCode::CREATED, true), (StatusCode::OK, false)] {
-            let written = written(&Method::PATCH, status, &target, body);
-            assert_eq!(written[0].is_created, is_created);
-        }
     }
 
     #[test]

@@ -10,7 +10,6 @@ use tower::BoxError;
 
 use super::Writer;
 use super::answer::written;
-use super::stores::Before;
 use super::target::Target;
 
 /// Returns a client that sends its requests with `client`, and notes what the current reconcile
@@ -46,9 +45,6 @@ struct Writing {
     writer: Writer,
     method: Method,
     uri: Uri,
-    /// The stores that may show the write, as they were before the request was sent, with their
-    /// numbers.
-    before: Vec<(usize, Before)>,
 }
 
 impl Writing {
@@ -61,11 +57,10 @@ impl Writing {
             return None;
         }
         let target = Target::of(request.uri())?;
-        let before = writer.writes.before(&target);
-        if before.is_empty() {
+        if !writer.writes.observes(&target) {
             return None;
         }
-        Some(Self { method: method.clone(), uri: request.uri().clone(), before, writer })
+        Some(Self { method: method.clone(), uri: request.uri().clone(), writer })
     }
 
     /// Reads the answer and notes what it says. Returns the same answer.
@@ -76,9 +71,8 @@ impl Writing {
         let (head, body) = response.into_parts();
         let body = body.collect().await?.to_bytes();
         if let Some(target) = Target::of(&self.uri) {
-            let Writer { writes, key, uid } = &self.writer;
-            for object in written(&self.method, head.status, &target, &body) {
-                writes.note(key, uid, &target, &self.before, &object);
+            for object in written(&self.method, &target, &body) {
+                self.writer.writes.note(&self.writer.key, &self.writer.uid, &target, &object);
             }
         }
         Ok(Response::from_parts(head, Body::from(body)))

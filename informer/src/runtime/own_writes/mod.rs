@@ -106,30 +106,15 @@
 //! A write is seen once the store of *each* informer of that resource has the object in that
 //! version or a later one, or has [applied](deltafifo::IndexReader::applied_version) the version. A
 //! deletion is seen once the store has caught up with the object, and does not have that uid. In a
-//! store with keys of your own, a deletion whose answer has no version counts as seen at once.
+//! store with keys of your own, a deletion whose answer has no version counts as seen at once. If
+//! the API server is restored from a backup, writes from before the restore count as seen as soon
+//! as the store has noticed it. A write that the restored server answers before that counts as
+//! seen at once, because the store has passed its version. So until the store is listed again, a
+//! reconcile may miss what it wrote after the restore.
 //!
 //! An informer whose selectors exclude the object never contains it. The write is then seen only at
 //! the next bookmark. API servers send one about every minute, so the wait usually ends with an
 //! error. Use another client for such writes.
-//!
-//! # After a restore of the API server
-//!
-//! An etcd that is restored from a backup continues from a lower version. A store notices this when
-//! it is listed at a lower version than before. A reconcile may write earlier. The answer then may
-//! have a version that the store had passed before the request. If the write created the object, or
-//! the stored object had another version, this shows the restore, and the write is seen once the
-//! store has that version from after the restore. The rest cannot be known from versions:
-//!
-//! * When a store notices a restore, a write that it has not shown may be from before the restore,
-//!   and lost, or from after it. It stays noted until the store shows that version, or for 2
-//!   minutes after the write.
-//! * An answer to PUT, PATCH or DELETE with an old version, for an object that was not stored or is
-//!   in a store with keys of your own, may be that of a write that changed nothing. So may each
-//!   answer to the deletion of a collection. The write counts as seen. So does a deletion whose
-//!   answer has no version, if the object is not stored.
-//! * If the server passes the version of the store before the next list, the store does not notice
-//!   the restore, and may lack objects. A write that showed the restore is then seen only when its
-//!   object is delivered.
 //!
 //! # Limits
 //!

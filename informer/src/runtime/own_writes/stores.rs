@@ -11,7 +11,6 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, FusedFuture};
 use tokio::sync::Notify;
 
-use super::answer::Written;
 use super::notes::Note;
 use super::target::Target;
 use crate::shared_informer::{Notification, SharedInformer};
@@ -35,28 +34,6 @@ impl ObservedStores {
     }
 }
 
-/// A store as it was before a write.
-pub(super) struct Before {
-    /// The number of restores of the API server that the store had noticed.
-    pub(super) history: u64,
-    applied: Option<ResourceVersion>,
-    /// The version of the object that the request names, if it was stored.
-    pub(super) stored: Option<ResourceVersion>,
-}
-
-impl Before {
-    /// Returns whether the answer to the write shows that the API server was restored from a backup
-    /// and that the store had not noticed it. Without a restore, a write that changes something has
-    /// a greater version than the store knows, and one that changes nothing has the version of the
-    /// stored object. If the object was neither stored nor created, this is not known, and returns
-    /// `false`.
-    pub(super) fn is_outdated_by(&self, written: &Written) -> bool {
-        let Some(version) = &written.version else { return false };
-        let is_known = self.applied.as_ref().max(self.stored.as_ref()) >= Some(version);
-        is_known && self.stored.as_ref().map_or(written.is_created, |stored| stored != version)
-    }
-}
-
 /// A store, without the type of its objects.
 pub(super) trait ObservedStore: Send + Sync {
     fn title(&self) -> &str;
@@ -64,13 +41,14 @@ pub(super) trait ObservedStore: Send + Sync {
     /// Returns whether the store may have objects of this resource and namespace.
     fn observes(&self, target: &Target<'_>) -> bool;
 
-    /// Returns the state of the store before a write of this target.
-    fn before(&self, target: &Target<'_>) -> Before;
+    /// Returns the number of restores of the API server that the store has noticed.
+    fn history(&self) -> u64;
 
     /// Returns whether the store shows the write. Records in the note whether the object is stored.
     fn shows(&self, note: &mut Note) -> bool;
 
-    /// Waits until the store shows the write, or the informer has stopped.
+    /// Waits until the store shows the write, or can never show it because the informer has stopped
+    /// or the API server was restored.
     fn wait(self: Arc<Self>, note: Note) -> BoxFuture<'static, ()>;
 }
 
@@ -107,21 +85,6 @@ impl<K: Send + Sync + 'static, M: Meta<K>> WrittenStore<K, M> {
         Self { title, resource, namespace, store, waiting: Mutex::default() }
     }
 
-    /// Returns the object with this key. An object is not found by `namespace/name` in a store with
-    /// other keys.
-    fn stored(&self, key: &str) -> Option<Arc<K>> {
-        let has_keys = self.store.keys().is_meta_namespace();
-        has_keys.then(|| self.store.get_by_key(key)).flatten()
-    }
-
-    fn applied_version(&self) -> Option<ResourceVersion> {
-        ResourceVersion::parse(&self.store.applied_version()?)
-    }
-
-    fn version(&self, object: &K) -> Option<ResourceVersion> {
-        ResourceVersion::parse(self.store.keys().meta().version(object)?)
-    }
-
     /// Returns the waiters for the object of a notification. The caller wakes them after it has
     /// handled the notification, so that a reconcile which they hold back is merged with the one
     /// that the notification requests.
@@ -151,33 +114,31 @@ impl<K: Send + Sync + 'static, M: Meta<K>> ObservedStore for WrittenStore<K, M> 
         target.is_of(&self.resource) && has_namespace
     }
 
-    fn before(&self, target: &Target<'_>) -> Before {
-        // First: a version that the store had before a restore is then not taken for one after it.
-        let history = self.store.history();
-        let applied = self.applied_version();
-        let stored = self.stored(&target.key()).and_then(|object| self.version(&object));
-        Before { history, applied, stored }
+    fn history(&self) -> u64 {
+        self.store.history()
     }
 
     fn shows(&self, note: &mut Note) -> bool {
-        let has = |version: Option<&ResourceVersion>| {
-            note.version.as_ref().is_some_and(|least| version >= Some(least))
+        if self.store.history() != note.history {
+            return true;
+        }
+        let parse = |version: Option<&str>| version.and_then(ResourceVersion::parse);
+        let has = |version: Option<ResourceVersion>| {
+            note.version.as_ref().is_some_and(|least| version.as_ref() >= Some(least))
         };
-        // In this order: the history of the applied version is this one or a later one.
-        let has_history = self.store.history() >= note.history;
-        let is_applied = has_history && has(self.applied_version().as_ref());
+        let is_applied = has(parse(self.store.applied_version().as_deref()));
         if is_applied && !note.is_gone {
             return true;
         }
-        let stored = self.stored(&note.object);
+        // An object is not found by `namespace/name` in a store with other keys.
+        let has_keys = self.store.keys().is_meta_namespace();
+        let stored = has_keys.then(|| self.store.get_by_key(&note.object)).flatten();
+        let meta = self.store.keys().meta();
         let (is_same, is_reached) = match &stored {
-            Some(object) => {
-                let uid = self.store.keys().meta().written_uid(object);
-                let is_same = uid.is_some_and(|uid| *uid == *note.uid);
-                let version = self.version(object);
-                let is_former = note.is_restored && (!is_same || version == note.former);
-                (is_same, has(version.as_ref()) && !is_former)
-            }
+            Some(object) => (
+                meta.written_uid(object).is_some_and(|uid| *uid == *note.uid),
+                has(parse(meta.version(object))),
+            ),
             None => (false, false),
         };
         note.was_stored |= is_same;
@@ -194,13 +155,10 @@ impl<K: Send + Sync + 'static, M: Meta<K>> ObservedStore for WrittenStore<K, M> 
         async move {
             let waiting = Waiting::of(&self, &note.object);
             let version = note.version.as_ref().map(ToString::to_string);
-            let history = note.history;
             let applied = async {
-                let Some(version) = &version else { return pending().await };
-                loop {
-                    let applied = self.store.wait_for_version_in_history(history, version).await;
-                    // The store has noticed a restore. The write may be one from after it.
-                    let Err(WaitError::Rewound { .. }) = applied else { return applied };
+                match &version {
+                    Some(version) => self.store.wait_for_resource_version_async(version).await,
+                    None => pending().await,
                 }
             };
             let mut applied = pin!(applied.fuse());

@@ -39,14 +39,6 @@ impl<'a> Target<'a> {
         Some(Self { group, plural, namespace, name })
     }
 
-    /// Returns the key of the object, as stores with keys by namespace and name have it.
-    pub(super) fn key(&self) -> String {
-        match self.namespace {
-            "" => self.name.to_owned(),
-            namespace => format!("{namespace}/{}", self.name),
-        }
-    }
-
     /// Returns whether this is the resource of an informer, for example `deployments.v1.apps`. The
     /// versions may differ.
     pub(super) fn is_of(&self, resource: &str) -> bool {

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::NotSeen;
 use super::answer::Written;
-use super::stores::{Before, ObservedStore, ObservedStores};
+use super::stores::{ObservedStore, ObservedStores};
 use super::target::Target;
 
 /// The longest time of one wait.
@@ -45,14 +45,8 @@ pub(super) struct Note {
     pub(super) is_gone: bool,
     /// Whether the store had the object, in any version, since the first write.
     pub(super) was_stored: bool,
-    /// The number of restores of the API server that the store must have noticed: the version is
-    /// one from after them.
+    /// The history of the store at the time of the write.
     pub(super) history: u64,
-    /// Whether the write has shown a restore. Then the stored object may be one from before it,
-    /// with a greater version.
-    pub(super) is_restored: bool,
-    /// The version that the store had of the object before a write that has shown a restore.
-    pub(super) former: Option<ResourceVersion>,
     at: Instant,
 }
 
@@ -72,10 +66,9 @@ impl Note {
     /// Adds a later write of the same object. Keeps the greater version: if the object was created
     /// and then removed, the store must have the creation before its absence means anything.
     fn merge(&mut self, later: Self) {
-        let Self { version, was_stored, history, .. } = mem::replace(self, later);
+        let Self { version, was_stored, .. } = mem::replace(self, later);
         self.was_stored |= was_stored;
         self.version = self.version.take().max(version);
-        self.history = self.history.max(history);
     }
 }
 
@@ -98,42 +91,39 @@ impl OwnWrites {
         Arc::new(Self { stores: stores.0, notes: Mutex::new(notes) })
     }
 
-    /// Returns the stores that may show a write of this target, as they are before it, with their
-    /// numbers.
-    pub(super) fn before(&self, target: &Target<'_>) -> Vec<(usize, Before)> {
-        let stores = self.stores.iter().enumerate().filter(|(_, store)| store.observes(target));
-        stores.map(|(number, store)| (number, store.before(target))).collect()
+    /// Returns whether a store may show a write of this target.
+    pub(super) fn observes(&self, target: &Target<'_>) -> bool {
+        self.stores.iter().any(|store| store.observes(target))
     }
 
-    /// Notes a write for the main object with this key and uid, in each of the stores `before` that
-    /// may show it. O(stores), and after many notes O(notes).
+    /// Notes a write for the main object with this key and uid, in each store that may show it.
+    /// O(stores), and after many notes O(notes).
     pub(super) fn note(
         &self,
         key: &Arc<str>,
         author: &Arc<str>,
         target: &Target<'_>,
-        before: &[(usize, Before)],
         written: &Written,
     ) {
-        let target = Target { namespace: &written.namespace, name: &written.name, ..*target };
-        let (object, uid) = (Arc::<str>::from(target.key()), Arc::<str>::from(&*written.uid));
-        for (number, before) in before {
-            let store = &self.stores[*number];
+        let target = Target { namespace: &written.namespace, ..*target };
+        let object = match &*written.namespace {
+            "" => written.name.clone(),
+            namespace => format!("{namespace}/{}", written.name),
+        };
+        let (object, uid) = (Arc::<str>::from(object), Arc::<str>::from(&*written.uid));
+        for (number, store) in self.stores.iter().enumerate() {
             if !store.observes(&target) {
                 continue;
             }
-            let is_restored = before.is_outdated_by(written);
             let mut note = Note {
                 author: Arc::clone(author),
-                store: *number,
+                store: number,
                 object: Arc::clone(&object),
                 uid: Arc::clone(&uid),
                 version: written.version.clone(),
                 is_gone: written.is_gone,
                 was_stored: false,
-                history: before.history + u64::from(is_restored),
-                is_restored,
-                former: before.stored.clone().filter(|_| is_restored),
+                history: store.history(),
                 at: Instant::now(),
             };
             let is_shown = store.shows(&mut note);
@@ -273,8 +263,8 @@ fn add_to_several(of_key: &mut Vec<Note>, note: Note) {
     if note.version.is_none() {
         return;
     }
-    let (object, uid) = ("".into(), "".into());
-    let note = Note { object, uid, is_gone: false, was_stored: false, former: None, ..note };
+    let note =
+        Note { object: "".into(), uid: "".into(), is_gone: false, was_stored: false, ..note };
     match of_key.iter_mut().find(|earlier| earlier.is_of(&note)) {
         Some(several) => several.merge(note),
         None => of_key.push(note),

@@ -74,10 +74,14 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
                 (Purpose::Delete, Write::Delete { base: record.clone() })
             }
             (Phase::Joining | Phase::Live(_), Some(record)) => {
+                // The first renewal follows the creation as soon as the view shows that. Before, a
+                // conflict could mean that the Lease is gone or that another client wrote to it.
+                let is_first = self.phase == Phase::Joining && self.own.unseen.is_empty();
                 // The others assign nothing to a member that is not ready, so they must know at
                 // once.
-                let is_due =
-                    now.monotonic >= self.own.renew_at || self.is_stopping && record.is_ready;
+                let is_due = now.monotonic >= self.own.renew_at
+                    || is_first && self.sees_own()
+                    || self.is_stopping && record.is_ready;
                 if !is_due {
                     return None;
                 }
@@ -140,6 +144,9 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
                 self.own.learn(record);
                 if flight.purpose == Purpose::Renew {
                     self.renewed(now, flight, record.version);
+                } else {
+                    let sent = flight.sent.monotonic;
+                    self.own.renew_at = sent.saturating_add(self.timing.retry_period);
                 }
             }
             // The Lease exists: an earlier creation was applied, or another member has created the

@@ -195,7 +195,23 @@ fn group_lease_is_created_once_although_the_watch_is_late() {
     let mut group = Group::with(&[]);
     group.server.is_watched = false;
     group.run(0);
-    assert_eq!(group.server.log, [(LeaseName::Group, None), (ME, Some("me")), (ME, Some("me"))]);
+    assert_eq!(group.server.log, [(LeaseName::Group, None), (ME, Some("me"))]);
+    assert_eq!(group.server.refused, 0);
+}
+
+#[test]
+fn first_renewal_waits_until_the_watch_shows_the_creation() {
+    let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
+    let creation = group.run_until(0, ME);
+    let created = group.server.apply(creation);
+    group.member.answered(at(0), &ME, creation.number, &created);
+    // Another client labels the Lease.
+    group.set(ME, group.server.lease(ME));
+    group.server.is_watched = false;
+    assert_eq!(group.run(1), (vec![], wait(2)));
+    group.server.is_watched = true;
+    group.run(1);
+    assert_eq!(group.member.works_until(), Some(at(11)));
     assert_eq!(group.server.refused, 0);
 }
 

@@ -1,7 +1,6 @@
 //! The subresource `scale`: the number of replicas of an object, as an object of its own.
 
 use std::collections::BTreeMap;
-use std::iter::Peekable;
 
 use kube::core::ApiResource;
 use kube::core::discovery::Scope;
@@ -54,7 +53,7 @@ impl Paths {
     }
 
     /// Returns the names of the fields on the way to the wanted replicas.
-    pub(crate) fn wanted(&self) -> impl Iterator<Item = &str> {
+    fn wanted(&self) -> impl Iterator<Item = &str> {
         steps(&self.wanted)
     }
 }
@@ -62,6 +61,14 @@ impl Paths {
 /// Returns the names of the fields in a path, for example `spec` and `replicas`.
 fn steps(path: &str) -> impl Iterator<Item = &str> {
     path.trim_start_matches('.').split('.')
+}
+
+/// Returns the path of the number of replicas in objects of a kind with a scale.
+pub(crate) fn path_of_replicas(resource: &Resource) -> Vec<&str> {
+    match resource.scale_paths() {
+        Some(paths) => paths.wanted().collect(),
+        None => vec!["spec", "replicas"],
+    }
 }
 
 /// Returns the field of the subresource `scale` of a definition that has an invalid path, and the
@@ -191,26 +198,19 @@ pub(crate) fn scaled(object: &Draft, scale: &Draft, resource: &Resource) -> Refu
     draft.metadata.retain(|field, _| !SHARED.contains(&field.as_str()));
     draft.metadata.extend(shared(scale));
     let number = replicas(scale, resource)?;
-    match resource.scale_paths() {
-        Some(paths) => set(&mut draft.rest, &mut paths.wanted().peekable(), number)?,
-        None => set(&mut draft.rest, &mut ["spec", "replicas"].into_iter().peekable(), number)?,
-    }
+    set(&mut draft.rest, &path_of_replicas(resource), number)?;
     Ok(draft)
 }
 
 /// Sets the number at a path, and makes the maps on the way.
-fn set<'a>(
-    fields: &mut Fields,
-    path: &mut Peekable<impl Iterator<Item = &'a str>>,
-    number: i32,
-) -> Refused<()> {
-    let Some(name) = path.next() else { return Ok(()) };
-    if path.peek().is_none() {
-        fields.insert(name.to_owned(), number.into());
+fn set(fields: &mut Fields, path: &[&str], number: i32) -> Refused<()> {
+    let [name, rest @ ..] = path else { return Ok(()) };
+    if rest.is_empty() {
+        fields.insert((*name).to_owned(), number.into());
         return Ok(());
     }
-    match fields.entry(name).or_insert_with(|| json!({})) {
-        Value::Object(below) => set(below, path, number),
+    match fields.entry(*name).or_insert_with(|| json!({})) {
+        Value::Object(below) => set(below, rest, number),
         other => {
             let why = format!("the number of replicas cannot be set because {name} is {other}");
             Err(Box::new(status::internal_error(&why)))

@@ -4,6 +4,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
+use super::options::scale_to;
 use super::recorded::{DEFINITIONS, MAPS, PODS, map, map_with};
 use super::step::{APPLY, MERGE, OPERATIONS, STRATEGIC, Step};
 
@@ -289,12 +290,6 @@ fn generated_names() -> Vec<Step> {
         Step::delete(MAPS, &Value::Null).reason(),
     ]);
     steps
-}
-
-fn scale_to(name: &str, spec: &Value) -> Value {
-    json!({
-        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": { "name": name }, "spec": spec,
-    })
 }
 
 /// Returns requests for the scale of a custom resource.

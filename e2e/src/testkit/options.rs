@@ -310,7 +310,8 @@ fn scaled(kind: &str, replicas: u32) -> Value {
     })
 }
 
-fn scale_to(name: &str, spec: &Value) -> Value {
+/// Returns a scale of an object with this specification.
+pub(super) fn scale_to(name: &str, spec: &Value) -> Value {
     json!({
         "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": { "name": name }, "spec": spec,
     })

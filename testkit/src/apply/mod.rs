@@ -66,14 +66,6 @@ fn manager(author: &Author<'_>, resource: &Resource, applies: bool) -> Manager {
     }
 }
 
-/// Returns the path of the number of replicas in objects of a kind with a scale.
-fn replicas(resource: &Resource) -> Vec<&str> {
-    match resource.scale_paths() {
-        Some(paths) => paths.wanted().collect(),
-        None => vec!["spec", "replicas"],
-    }
-}
-
 /// Makes the author the owner of the fields in which the draft differs from the object before.
 /// `before` is `None` for a new object.
 pub(crate) fn track(
@@ -97,7 +89,7 @@ pub(crate) fn track(
     let found = compare(Some(&old), Some(&managed(draft)), &at);
     let all = found.changed_and_removed();
     if author.part == Part::Scale && !all.is_empty() {
-        let path = replicas(resource);
+        let path = scale::path_of_replicas(resource);
         let number = |draft: &Draft| draft.at(path.iter().copied()).and_then(Value::as_i64);
         let is_zero = number(draft) == Some(0);
         // In the real server, the manager of a new object of a built-in kind has its default.
@@ -167,7 +159,7 @@ pub(crate) fn apply(
         managers.set(&first, compare(Some(&Map::new().into()), Some(&live), &at).changed, &now);
     }
     if author.part == Part::Scale {
-        let number = FieldSet::of_path(&replicas(resource));
+        let number = FieldSet::of_path(&scale::path_of_replicas(resource));
         let is_live = live.pointer("/spec/replicas").is_some_and(|number| *number != 0);
         if is_live && !managers.have(&number) {
             let name = BEFORE.to_owned();

@@ -36,8 +36,9 @@ const GATHERS_FOR: Duration = Duration::from_millis(100);
 const MAX_MEMBERS: usize = 50;
 
 /// The longest pause between attempts to write a Lease that the server has without the label of the
-/// group. An attempt finds out whether that is still so. Such Leases are reported each minute, so a
-/// longer pause would make reports rarer, and a shorter one would not make them more frequent.
+/// group, and between the starts of members that are never live. An attempt finds out whether that
+/// is still so. Such Leases are reported each minute, so a longer pause would make reports rarer,
+/// and a shorter one would not make them more frequent.
 const MAX_PAUSE: Duration = REPORT_EVERY;
 
 /// The request to stop a group.
@@ -68,6 +69,8 @@ impl<'s> Stop<'s> {
 /// same settings, so none follows.
 pub(super) async fn run(context: &GroupContext, mut stop: Stop<'_>) -> Result<(), RunError> {
     let mut is_first = true;
+    let retry_period = context.timing.retry_period;
+    let mut pause = retry_period;
     loop {
         tokio::select! {
             biased;
@@ -97,11 +100,20 @@ pub(super) async fn run(context: &GroupContext, mut stop: Stop<'_>) -> Result<()
             },
             "this member has lost its lease and its shards; it joins again under another identity"
         );
-        // A lease that is deleted again and again must not cause a flood of requests.
         tokio::select! {
             biased;
             () = stop.requested() => return Ok(()),
-            () = sleep(context.timing.retry_period.saturating_sub(began.elapsed())) => {}
+            () = member.last_answers() => {}
+        }
+        // A lease that is deleted again and again must not cause a flood of requests.
+        let was_live = member.deadline.is_some();
+        drop(member);
+        pause = if was_live { retry_period } else { pause.saturating_mul(2) };
+        pause = pause.min(MAX_PAUSE.max(retry_period));
+        tokio::select! {
+            biased;
+            () = stop.requested() => return Ok(()),
+            () = sleep(pause.saturating_sub(began.elapsed())) => {}
         }
     }
 }
@@ -243,6 +255,17 @@ impl<'g> Member<'g> {
                 () = clock.sleep_until(Some(wake)) => {}
             }
             self.publish();
+        }
+    }
+
+    /// Waits for the answers to requests in flight, for at most some retry periods, and reports
+    /// their errors: one of them may be the cause of the end. An answer that shows a Lease without
+    /// the label also causes its deletion.
+    async fn last_answers(&mut self) {
+        while let Some(Answered { sent, .. }) = self.requests.next().await {
+            if let Err(error) = sent {
+                self.report(&error);
+            }
         }
     }
 

@@ -68,7 +68,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
                 return Some(self.send_own(now, LeaseName::Group, Purpose::Create, write));
             }
             // A member that may not write its Lease again must get no shard, so the Lease is ready
-            // with its first renewal.
+            // with its first renewal at the earliest.
             (Phase::Joining, None) => (Purpose::Create, Write::Create { holder, is_ready: false }),
             (Phase::Live(_), Some(record)) if self.is_stopping && self.holds_nothing() => {
                 (Purpose::Delete, Write::Delete { base: record.clone() })
@@ -76,16 +76,19 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             (Phase::Joining | Phase::Live(_), Some(record)) => {
                 // The first renewal follows the creation as soon as the view shows that. Before, a
                 // conflict could mean that the Lease is gone or that another client wrote to it.
-                let is_first = self.phase == Phase::Joining && self.own.unseen.is_empty();
-                // The others assign nothing to a member that is not ready, so they must know at
-                // once.
+                let is_joining = self.phase == Phase::Joining;
+                let is_first = is_joining && self.own.unseen.is_empty() && self.sees_own();
+                // The others assign shards to a ready member, so one whose view is late is not
+                // ready: it may never be live.
+                let is_ready = !self.is_stopping && (!is_joining || is_first);
+                // Until the others see that a member stops, they assign shards to it.
                 let is_due = now.monotonic >= self.own.renew_at
-                    || is_first && self.sees_own()
+                    || is_first
                     || self.is_stopping && record.is_ready;
                 if !is_due {
                     return None;
                 }
-                (Purpose::Renew, replace(record, holder, !self.is_stopping))
+                (Purpose::Renew, replace(record, holder, is_ready))
             }
             (Phase::Lost(_), Some(record)) => {
                 mutant!(self, FencesItselfBeforeIdle => let is_idle = true);
@@ -143,7 +146,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
                 let (Phase::Joining | Phase::Live(_)) = self.phase else { return };
                 self.own.learn(record);
                 if flight.purpose == Purpose::Renew {
-                    self.renewed(now, flight, record.version);
+                    self.renewed(now, flight, record);
                 } else {
                     let sent = flight.sent.monotonic;
                     self.own.renew_at = sent.saturating_add(self.timing.retry_period);
@@ -172,11 +175,13 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
     }
 
     /// Records a renewal that was answered.
-    fn renewed(&mut self, now: Clocks, flight: Flight, version: u64) {
-        let renewal = Renewal { version, deadline: self.deadline(flight) };
+    fn renewed(&mut self, now: Clocks, flight: Flight, record: &Record<T>) {
+        let renewal = Renewal { version: record.version, deadline: self.deadline(flight) };
         self.own.unseen.retain(|renewal| !renewal.deadline.has_passed(now));
         self.own.unseen.push(renewal);
-        let period = self.timing.renew_period();
+        // A member that is live by this renewal is to be ready soon.
+        let is_late = !record.is_ready && !self.is_stopping;
+        let period = if is_late { self.timing.retry_period } else { self.timing.renew_period() };
         self.own.renew_at = flight.sent.monotonic.saturating_add(period);
         self.confirm(now);
     }

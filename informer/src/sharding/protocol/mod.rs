@@ -54,6 +54,10 @@
 //! 8. An owner that sees its shard's Lease gone, made anew or held by another forgets the shard.
 //! 9. A member that has lost its Lease fences that Lease itself once no work is in progress, and
 //!    joins again under another identity.
+//! 10. Shards are assigned to members whose Leases say that they are *ready*. A member says so in
+//!    the renewals that it sends while it is live, and in the first one if its view contains the
+//!    creation. It could not work on its shards if its view stayed late, or if it lacked the right
+//!    to renew.
 //!
 //! # Why no two members work on a shard
 //!

@@ -232,6 +232,41 @@ fn member_is_live_and_ready_with_its_first_renewal() {
 }
 
 #[test]
+fn member_whose_watch_is_late_is_ready_once_it_is_live() {
+    let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
+    group.server.is_watched = false;
+    for second in 0..20 {
+        assert_eq!(group.run(second).0, []);
+        assert!(!group.server.lease(ME).unwrap().is_ready, "at {second}");
+    }
+    // The watch is late by more than the renew deadline: it shows the creation.
+    let (name, version, record) = group.server.unseen.remove(0);
+    group.member.observed(at(20), &name, version, record.as_ref());
+    group.run(20);
+    assert!(!group.server.lease(ME).unwrap().is_ready);
+    group.server.is_watched = true;
+    group.run(22);
+    assert_eq!(group.member.works_until(), Some(at(32)));
+    assert!(group.server.lease(ME).unwrap().is_ready);
+    assert_eq!(group.run(23).1, wait(27), "a third of the lease duration after the last renewal");
+}
+
+#[test]
+fn member_that_is_ready_and_not_live_is_no_longer_ready_with_its_next_renewal() {
+    let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
+    let creation = group.run_until(0, ME);
+    let created = group.server.apply(creation);
+    group.member.answered(at(0), &ME, creation.number, &created);
+    group.watch(0);
+    group.server.is_watched = false;
+    group.run(0);
+    assert!(group.server.lease(ME).unwrap().is_ready);
+    assert_eq!(group.run(4), (vec![], wait(5)));
+    group.run(5);
+    assert!(!group.server.lease(ME).unwrap().is_ready);
+}
+
+#[test]
 fn owner_renews_each_third_of_the_lease_duration_and_nothing_else() {
     let mut group = Group::owner();
     for second in 0..60 {

@@ -72,11 +72,14 @@
 //! say what else can fail.
 //!
 //! A member renews its own Lease each third of the lease duration, or each half of the renew
-//! deadline if that is shorter. The Leases of shards are written only when shards move. A member
-//! that stops gives back its shards, each when its work has ended, and another member claims each
-//! at once. If a member does not renew its Lease for the lease
-//! duration, another one *fences* it: it removes the member's name from the Lease, so that the
-//! member cannot renew it. Then the shards are free.
+//! deadline if that is shorter. While its watch is late, it renews each retry period, because a
+//! renewal counts only once the watch has shown it. If none is seen within the renew deadline, the
+//! member holds no shards, and reports [`GroupError::NotLive`] each minute.
+//!
+//! The Leases of shards are written only when shards move. A member that stops gives back its
+//! shards, each when its work has ended, and another member claims each at once. If a member does
+//! not renew its Lease for the lease duration, another one *fences* it: it removes the member's
+//! name from the Lease, so that the member cannot renew it. Then the shards are free.
 //!
 //! Each member is to hold an equal number of shards, or one more. When a member joins, hardly more
 //! shards move than those that it takes. A member takes shards from others only after it was ready

@@ -19,8 +19,10 @@ pub(super) struct OwnLease<T> {
     /// The renewals that were answered, and whose versions the view does not contain yet.
     pub(super) unseen: Vec<Renewal>,
     pub(super) attempts: Attempts,
-    /// The time of the monotonic clock of the next renewal.
-    pub(super) renew_at: Duration,
+    /// The time of the monotonic clock when the last write was sent that was answered.
+    pub(super) written: Duration,
+    /// Whether a renewal was sent.
+    pub(super) has_renewed: bool,
 }
 
 /// A renewal that was answered.
@@ -37,7 +39,8 @@ impl<T> Default for OwnLease<T> {
             record: None,
             unseen: Vec::new(),
             attempts: Attempts::default(),
-            renew_at: Duration::ZERO,
+            written: Duration::ZERO,
+            has_renewed: false,
         }
     }
 }
@@ -77,12 +80,12 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
                 // The first renewal follows the creation as soon as the view shows that. Before, a
                 // conflict could mean that the Lease is gone or that another client wrote to it.
                 let is_joining = self.phase == Phase::Joining;
-                let is_first = is_joining && self.own.unseen.is_empty() && self.sees_own();
-                // The others assign shards to a ready member, so one whose view is late is not
-                // ready: it may never be live.
+                let is_first = is_joining && !self.own.has_renewed && self.sees_own();
+                // The others assign shards to a ready member, so one that joins is ready for a
+                // single attempt: if its view or the answers are late, it may never be live.
                 let is_ready = !self.is_stopping && (!is_joining || is_first);
                 // Until the others see that a member stops, they assign shards to it.
-                let is_due = now.monotonic >= self.own.renew_at
+                let is_due = now.monotonic >= self.renews_at()
                     || is_first
                     || self.is_stopping && record.is_ready;
                 if !is_due {
@@ -112,7 +115,21 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         let number = self.number();
         let base = self.own.record.as_ref().map_or(0, |record| record.version);
         self.own.attempts.flight = Some(Flight { number, purpose, base, sent: now });
+        self.own.has_renewed |= purpose == Purpose::Renew;
         Request { name, number, write }
+    }
+
+    /// Returns the time of the monotonic clock of the next renewal. It comes sooner while the
+    /// member joins or its view is late, because a renewal counts only once it has been seen, and
+    /// while the Lease is not ready.
+    pub(super) fn renews_at(&self) -> Duration {
+        let is_ready = self.own.record.as_ref().is_some_and(|record| record.is_ready);
+        let is_late = self.phase == Phase::Joining
+            || !self.own.unseen.is_empty()
+            || !is_ready && !self.is_stopping;
+        let period = self.timing.renew_period();
+        let period = if is_late { period.min(self.timing.retry_period) } else { period };
+        self.own.written.saturating_add(period)
     }
 
     /// Returns whether this member holds, drains and claims no shard, and no Lease of a shard in
@@ -145,11 +162,9 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             {
                 let (Phase::Joining | Phase::Live(_)) = self.phase else { return };
                 self.own.learn(record);
+                self.own.written = flight.sent.monotonic;
                 if flight.purpose == Purpose::Renew {
-                    self.renewed(now, flight, record);
-                } else {
-                    let sent = flight.sent.monotonic;
-                    self.own.renew_at = sent.saturating_add(self.timing.retry_period);
+                    self.renewed(now, flight, record.version);
                 }
             }
             // The Lease exists: an earlier creation was applied, or another member has created the
@@ -175,14 +190,10 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
     }
 
     /// Records a renewal that was answered.
-    fn renewed(&mut self, now: Clocks, flight: Flight, record: &Record<T>) {
-        let renewal = Renewal { version: record.version, deadline: self.deadline(flight) };
+    fn renewed(&mut self, now: Clocks, flight: Flight, version: u64) {
+        let renewal = Renewal { version, deadline: self.deadline(flight) };
         self.own.unseen.retain(|renewal| !renewal.deadline.has_passed(now));
         self.own.unseen.push(renewal);
-        // A member that is live by this renewal is to be ready soon.
-        let is_late = !record.is_ready && !self.is_stopping;
-        let period = if is_late { self.timing.retry_period } else { self.timing.renew_period() };
-        self.own.renew_at = flight.sent.monotonic.saturating_add(period);
         self.confirm(now);
     }
 

@@ -190,6 +190,17 @@ async fn replica_that_lacks_a_right_takes_no_shard() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn member_that_is_never_live_reports_that_each_minute() {
+    let server = server();
+    let replica = Replica::start_with(builder_of(forbidding(&server, Verb::Update), "a"));
+    sleep(150 * SECOND).await;
+    let is_not_live = |error: &String| error.contains("has had a lease for");
+    let reported: Vec<_> = replica.reported().into_iter().filter(is_not_live).collect();
+    assert_eq!(reported.len(), 2, "{reported:?}");
+    assert!(replica.group.owned().borrow().is_empty());
+}
+
 /// Returns a client whose requests with this verb are forbidden.
 fn forbidding(server: &ApiServer, forbidden: Verb) -> Client {
     let client = server.client();

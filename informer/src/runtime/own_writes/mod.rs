@@ -121,6 +121,10 @@
 //!   state from before the restore. If it replaces the object, the server refuses that with a
 //!   conflict, because the request carries the version of that state.
 //!
+//! The client and the informers must be of one cluster, because the versions of two clusters cannot
+//! be compared. If an informer of another cluster has the same kind, it is waited for although it
+//! does not show the write.
+//!
 //! An informer whose selectors exclude the object never contains it. The write is then seen only at
 //! the next bookmark. API servers send one about every minute, so the wait usually ends with an
 //! error. Use another client for such writes.

@@ -557,39 +557,40 @@ fn concurrent_writers_are_serialisable_and_keep_the_indexes_consistent() {
     assert_eq!((store.len(), store.list_keys().len()), (stored.len(), stored.len()));
 }
 
-/// Runs `work` in a process of its own: starts this test program again for the test `test`, with
-/// an environment variable that marks the child. The child must succeed.
+/// Runs `work` in a process of its own: starts this test program again for the test `test`, whose
+/// path begins with the name of the program. An environment variable marks the child. Fails if the
+/// child does not run the test, or fails.
 fn in_a_process_of_its_own(test: &str, work: impl FnOnce()) {
     const CHILD: &str = "DELTAFIFO_TEST_CHILD";
     if std::env::var_os(CHILD).is_some() {
         return work();
     }
+    let (_program, test) = test.split_once("::").unwrap();
     let child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test])
         .env(CHILD, "1")
         .output()
         .unwrap();
-    assert!(child.status.success(), "{}: {}", child.status, String::from_utf8_lossy(&child.stderr));
+    let shown = [&child.stdout, &child.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    assert!(child.status.success() && shown[0].contains("1 passed"), "{}: {shown:?}", child.status);
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "starts a process")]
 fn index_function_that_panics_on_two_deltas_does_not_abort_the_process() {
-    in_a_process_of_its_own(
-        "index_function_that_panics_on_two_deltas_does_not_abort_the_process",
-        || {
-            let store = Indexer::builder(keys())
-                .index("bad", |_: &Obj| panic!("expected by this test"))
-                .build()
-                .unwrap();
-            let fifo = DeltaFifo::over(store).build();
-            fifo.add(obj("a", 1)).unwrap();
-            fifo.update(obj("a", 2)).unwrap();
-            assert!(fifo.process(|popped| popped.apply(|_| ())).is_err());
-            fifo.add(obj("b", 1)).unwrap();
-            assert_eq!(fifo.pop().unwrap().key(), "b");
-        },
-    );
+    let test = "index_function_that_panics_on_two_deltas_does_not_abort_the_process";
+    in_a_process_of_its_own(&format!("{}::{test}", module_path!()), || {
+        let store = Indexer::builder(keys())
+            .index("bad", |_: &Obj| panic!("expected by this test"))
+            .build()
+            .unwrap();
+        let fifo = DeltaFifo::over(store).build();
+        fifo.add(obj("a", 1)).unwrap();
+        fifo.update(obj("a", 2)).unwrap();
+        assert!(fifo.process(|popped| popped.apply(|_| ())).is_err());
+        fifo.add(obj("b", 1)).unwrap();
+        assert_eq!(fifo.pop().unwrap().key(), "b");
+    });
 }
 
 /// An object that looks up its key in the queue when it is dropped. The look-up hangs if the drop

@@ -137,7 +137,7 @@ mod tests {
     use serde::de::IgnoredAny;
     use serde::{Deserialize, Deserializer};
 
-    use super::super::tests::{pack, pod, update};
+    use super::super::tests::rig::{pack, pod, update};
     use super::super::{Compact, Compactor};
 
     fn compactor<K>(bytes: usize) -> Compactor<K> {

@@ -158,7 +158,7 @@ fn make_room<T>(table: &mut HashMap<u64, Weak<T>, RandomState>) {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::tests::{job, pack, pod, pods};
+    use super::super::tests::rig::{job, pack, pod, pods};
 
     #[test]
     fn base_of_several_groups_is_returned_once() {

@@ -31,7 +31,7 @@
 //! | `TestPanicPropagated` | as `TestEventPanics`: the informer continues |
 //! | `TestTransformingInformer`, `…Race` | `lifecycle::each_object_is_transformed_once_despite_repeated_deliveries` |
 //! | `TestDeletionHandlingObjectToName`, `TestDeletedObject…` | the key of a tombstone: `core/tests/in_order/real_fifo.rs` |
-//! | `TestProcessDeltasInBatch` | transactions: `core/tests/engine/store.rs` |
+//! | `TestProcessDeltasInBatch` | transactions: `core/tests/engine/store/objects.rs` |
 //! | `TestReplaceEvents` | `relists::list_can_add_or_delete_all_objects`, `list_delivers_missed_changes_and_deletions_as_tombstones` |
 //! | `TestResetWatch` | `relists::list_delivers_missed_changes_and_deletions_as_tombstones` |
 //! | `TestStoreResourceVersion` | `lifecycle::awaited_version_implies_that_earlier_changes_are_stored`; with the in-order queue the wait returns an error |

@@ -93,7 +93,7 @@ async fn every_client_is_notified_of_all_objects_and_changes() {
         };
         for variant in ["list", "list-cpu", "list-peak"] {
             assert!(row(variant)["median"].as_f64() > Some(0.0), "{client}: {variant}");
-            assert_eq!(row(variant)["extra"]["told"], objects, "{client}: {variant}");
+            assert_eq!(row(variant)["extra"]["notified"], objects, "{client}: {variant}");
         }
         // kube-rs does not know which objects have changed.
         let calls = if client.starts_with("deltafifo") { changed } else { objects };
@@ -102,7 +102,7 @@ async fn every_client_is_notified_of_all_objects_and_changes() {
                 panic!("{client}: no extra of {variant}")
             };
             assert_eq!(
-                (&extra["told"], &extra["changed"]),
+                (&extra["notified"], &extra["changed"]),
                 (&json!(calls), &json!(changed)),
                 "{client}: {variant}"
             );

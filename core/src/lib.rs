@@ -1,11 +1,11 @@
 //! The queue and the cache between a Kubernetes watch and its handlers: client-go's DeltaFIFO and
 //! Indexer, for a million objects.
 //!
-//! * [`DeltaFifo`]: a queue of keys, each with every delta since the key was last handled. Any
-//!   number of producers and consumers. Handlers run with no lock held; handlers of the same key
+//! * [`DeltaFifo`]: a queue of keys, each with all deltas since the key was last handled. It has
+//!   any number of producers and consumers. Handlers run with no lock held; handlers of one key
 //!   never run at the same time.
-//! * [`Indexer`]: the store with its indexes. Fused with a queue it shares the queue's slots, so
-//!   an item is applied without another lookup. It can also be used alone.
+//! * [`Indexer`]: the store with its indexes. It can be fused with a queue: then it shares the
+//!   queue's slots, so an item is applied without another lookup. It can also be used alone.
 //! * [`InOrderFifo`]: a queue of events in order of arrival across all keys, for one handler at a
 //!   time. A relist is one event.
 //! * [`Relist`]: a relist in pieces, page by page; its commit finds the deletions.
@@ -46,15 +46,15 @@
 //!
 //! # Locks
 //!
-//! There is no global lock. Taking and settling an item synchronise with pushes by one atomic
-//! word, and no shard is locked while handlers run or items are taken. Shard locks are held
-//! briefly to find keys, and a mutex is held briefly to pop the head of the queue.
+//! There is no global lock. To take or settle an item is an operation on one atomic word, as is a
+//! push, and no shard is locked while an item is taken or its handler runs. A lookup of a key locks
+//! one shard briefly, and a pop locks the head of the queue briefly.
 //!
 //! # Memory
 //!
 //! A known key costs one 64-byte slot, its share of the table, and its index entries. As in
 //! client-go, pending deltas of a key are not merged, except that of two deletions in a row one is
-//! kept. So a key whose handler is stuck grows by one delta per update. See
+//! kept. So while the handler of a key is stuck, the key grows by one delta per update. See
 //! [`DeltaFifoBuilder::high_water`] for a limit.
 #![deny(clippy::disallowed_types)]
 

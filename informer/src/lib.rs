@@ -11,10 +11,10 @@
     doc = "  the names and paths of kube's `kube::runtime` in [`runtime`] (feature `runtime`, on by",
     doc = "  default)."
 )]
-//! * `leader_election`: the election of one of several replicas of a program as the leader
-//!   (client-go `tools/leaderelection`; feature `leader-election`, off by default).
-//! * `sharding`: the distribution of objects among several replicas, each of which reconciles a
-//!   part of them (feature `leader-election`, off by default).
+//! * `leader_election`: elects one of several replicas of a program as the leader (client-go
+//!   `tools/leaderelection`; feature `leader-election`, off by default).
+//! * `sharding`: shares the objects among several replicas, each of which reconciles a part of them
+//!   (feature `leader-election`, off by default).
 //! * [`lister_watcher`]: the sources of objects: an API server, several namespaces of one, or a
 //!   script in a test (feature `scripted`, off by default).
 //! * [`KubeMeta`]: the metadata accessor of all Kubernetes types.
@@ -33,18 +33,18 @@
 //! | `concepts.md` | deltas, stores, indexes and handlers, and how they fit together |
 //! | `from-kube-rs.md`, `from-client-go.md` | what replaces each part of these libraries |
 //! | `testing.md` | an API server for tests of operators |
-//! | `production.md` | rights, errors, reconcilers, back pressure, probes, logs, limits |
+//! | `semantics.md`, `choosing.md` | the exact guarantees; how to choose a queue and a buffer | | `production.md` | rights, errors, reconcilers, back pressure, shutdown, probes, logs, limits |
 //! | `namespaces.md` | accounts that may list some namespaces only |
 //! | `memory.md`, `compact.md` | the memory of objects, and how to store them compressed |
-//! | `leader-election.md`, `many-replicas.md` | replicas of which one works, and replicas that share the objects |
+//! | `leader-election.md`, `many-replicas.md` | replicas of which only one works, and replicas that share the work |
 //! | `metrics.md` | what to watch, and a dashboard |
 //!
 //! # Versions
 //!
-//! Clients and objects are kube's. A program must use the kube version of this crate, which is
-//! re-exported as [`kube`](mod@kube), and the k8s-openapi version in the table. It must enable the
-//! k8s-openapi feature of one Kubernetes version. Queues, stores and indexes are in the crate
-//! `deltafifo`, which depends on neither kube nor k8s-openapi.
+//! Clients and objects are kube's. A program must use the versions of kube and k8s-openapi in the
+//! table; this crate re-exports kube as [`kube`](mod@kube). The program must enable the k8s-openapi
+//! feature of one Kubernetes version. Queues, stores and indexes are in the crate `deltafifo`,
+//! which depends on neither kube nor k8s-openapi.
 //!
 //! | this crate | kube | k8s-openapi | Rust |
 //! | --- | --- | --- | --- |

@@ -34,7 +34,7 @@
 //! | `informer_handler_depth` | gauge | Changes that wait for the handler, and objects that a walk has read for it |
 //! | `informer_handler_depth_high_water` | gauge | Highest value of the depth so far |
 //! | `informer_handler_oldest_age_seconds` | gauge | Time that the oldest waiting change has waited |
-//! | `informer_handler_told_total` | counter | Changes and objects of walks that the handler was notified of, or that its filter rejected |
+//! | `informer_handler_notified_total` | counter | Changes and objects of walks that the handler was notified of, or that its filter rejected |
 //! | `informer_handler_queue_duration_seconds` | histogram | Time that a change waits in the buffer until the handler is notified |
 //! | `informer_handler_work_duration_seconds` | histogram | Time from a notification until the handler asks for the next. In a batch each change has a value: from when it was taken out of the buffer until the call with the batch has returned |
 //! | `informer_handler_overruns_total` | counter | Times that a buffer that drops and resyncs was full |
@@ -221,7 +221,7 @@ pub(crate) const OLDEST_AGE: Metric = Metric::gauge(
     "Time that the oldest waiting change has waited",
 );
 pub(crate) const NOTIFICATIONS: Metric = Metric::counter(
-    "informer_handler_told_total",
+    "informer_handler_notified_total",
     "Changes and objects of walks that the handler was notified of, or that its filter rejected",
 );
 pub(crate) const QUEUE_DURATION: Metric = Metric::histogram(

@@ -1,7 +1,8 @@
 //! A Kubernetes API server inside the test process, for tests of controllers and reflectors. It
-//! lists, watches and writes as the real server does, and fails on command as the real server can.
+//! answers lists, watches and writes as the real server does, and fails on request as the real
+//! server can fail.
 //!
-//! [`ApiServer::client`] returns a [`kube::Client`]. Code that is built on kube-rs runs over it
+//! [`ApiServer::client`] returns a [`kube::Client`]. Code that uses kube-rs runs over this client
 //! without a network, a cluster or another process. Objects are JSON, so any kind works, custom
 //! kinds too.
 //!
@@ -71,9 +72,10 @@
 //!   without sleeps.
 //!
 //! The scenario `testkit` of this project's `e2e/` sends 1629 requests to this server and to a
-//! kube-apiserver 1.36; 100 of them are recorded from `kubectl` and kube-rs. It compares the code
-//! of each answer, and the whole body, the part that this server sends, or kind and reason, without
-//! uids, versions and times. It fails at a difference.
+//! kube-apiserver 1.36, and fails if the answers differ; 100 of the requests are recorded from
+//! `kubectl` and kube-rs. It compares the code of each answer, and one of these, as the request
+//! defines: the whole body, the part of the body that this server sends, or kind and reason. Uids,
+//! versions and times are left out.
 //!
 //! # Guide
 //!
@@ -82,59 +84,67 @@
 //!
 //! # Limits
 //!
-//! The server has no admission, defaulting, conversion, existence check of namespaces, protobuf,
-//! tables with other columns than name and age, served schemas (`kubectl apply` needs
-//! `--validate=false`), scheduler, kubelet, or subresource other than `status`, `scale` and a
-//! namespace's `finalize`. The server validates the metadata of an object (names, labels,
-//! annotations, finalizers, owner references, and the fields that only it sets), its kind, the
-//! number of replicas in a scale, the keys of lists in applied configurations and in strategic
-//! merge patches, and in definitions the length of such keys and the paths of a scale, and
-//! nothing else. A refusal names one fault of the metadata. The server refuses unknown values of
-//! `fieldValidation` and ignores the others. Each resource has one API version. All requests are
-//! authorised. They are recorded until [`forget_requests`](ApiServer::forget_requests) is
-//! called, unless [`recorded_requests`](Builder::recorded_requests) limits their number. A body
-//! of more than 3 MiB is refused with 413, which is the real server's default; etcd refuses an
-//! object of more than
-//! 1.5 MiB, and this server does not. The only controllers are those of [`Builder::controllers`].
+//! The server has no admission, defaulting, conversion, protobuf, served schemas (`kubectl apply`
+//! needs `--validate=false`), scheduler or kubelet. It does not check that the namespace of an
+//! object exists. Its tables have only the columns name and age, and its only subresources are
+//! `status`, `scale` and a namespace's `finalize`. Each resource has one API version. All requests
+//! are authorised. The only controllers are those of [`Builder::controllers`].
 //!
-//! Of the schema in a definition of a custom resource, only the types of lists and maps
-//! (`x-kubernetes-list-type`, `x-kubernetes-map-type`), the keys of lists and the defaults of keys,
-//! and embedded resources are read. A changed definition is ignored, and a deleted one leaves the
-//! resource.
+//! **Validation.** The server validates only:
 //!
-//! Lists and maps of built-in kinds merge as those of Kubernetes 1.37 do, in server-side apply and
-//! in strategic merge patches; those of a custom resource as its definition or
-//! [`list_keys`](Resource::list_keys) declares. A kind that Kubernetes does not have, or a custom
-//! resource without a definition, has no lists that merge but `ownerReferences` and `finalizers`.
-//! A configuration with an unknown field is accepted, except in the metadata. A refusal names at
-//! most 100 conflicts or errors. A strategic merge patch that deletes a map with `$patch: delete`
+//! * the kind and the metadata of an object (names, labels, annotations, finalizers, owner
+//!   references, and the fields that only the server sets); a refusal names one fault of the
+//!   metadata,
+//! * the number of replicas in a scale,
+//! * the keys of lists in applied configurations and in strategic merge patches,
+//! * in definitions, the length of such keys and the paths of a scale,
+//! * the values of `fieldValidation`, which have no other effect.
+//!
+//! **Sizes.** A body of more than 3 MiB is refused with 413, which is the real server's default;
+//! etcd refuses an object of more than 1.5 MiB, and this server does not. Requests are recorded
+//! until [`forget_requests`](ApiServer::forget_requests) is called, unless
+//! [`recorded_requests`](Builder::recorded_requests) limits their number.
+//!
+//! **Definitions.** Of the schema in a definition of a custom resource, the server reads only the
+//! types of lists and maps (`x-kubernetes-list-type`, `x-kubernetes-map-type`), the keys of lists,
+//! the defaults of keys, and embedded resources. A change of a definition is ignored, and its
+//! deletion leaves the resource.
+//!
+//! **Merging.** In server-side apply and in strategic merge patches, lists and maps of built-in
+//! kinds merge as those of Kubernetes 1.37 do, and those of a custom resource as its definition or
+//! [`list_keys`](Resource::list_keys) declares. In a kind that Kubernetes does not have, or a
+//! custom resource without a definition, only the lists `ownerReferences` and `finalizers` merge. A
+//! configuration with an unknown field is accepted, except in the metadata. A refusal names at most
+//! 100 conflicts or errors. A strategic merge patch that deletes a map with `$patch: delete`
 //! removes the field, although the real server leaves an empty map if the field is a structure. In
 //! `managedFields`, some marks of whole maps (`.`) differ from the real server's. A write to
 //! `status` changes nothing but the status, although the real server lets some kinds change labels
 //! there.
 //!
-//! Three answers differ on purpose. An object that an applied configuration creates has no
-//! `deletionTimestamp` and no `deletionGracePeriodSeconds`; the real server stores those of the
-//! configuration, so the object is marked for deletion although no client has deleted it. An
-//! applied scale of a custom resource is always refused with 500; the real server answers so unless
-//! the scale changes nothing or conflicts. `HEAD` is refused with 405; the real server answers it
-//! for custom resources only.
+//! **Deliberate differences.** Three answers differ from the real server's on purpose:
 //!
-//! Answers are JSON, whatever the header `Accept` asks for, and in one of its forms: whole objects,
-//! metadata, or tables; a scale is always whole. Bodies may be YAML, of which the first document
-//! counts, and the keys of maps are taken as they are written; YAML with more than 64 levels or
-//! 250,000 values is refused.
+//! * If an applied configuration creates an object, its `deletionTimestamp` and
+//!   `deletionGracePeriodSeconds` are ignored. The real server stores them, so the object is marked
+//!   for deletion although no client has deleted it.
+//! * An applied scale of a custom resource is always refused with 500. The real server does so,
+//!   too, unless the scale changes nothing or conflicts.
+//! * `HEAD` is refused with 405. The real server answers it for custom resources only.
 //!
-//! The real server has a cache of recent changes and etcd behind it. This server has one log for
-//! both: if a version is too old for a watch, it is also too old for an exact list and a page
-//! token. It refuses a list, streamed or not, or a get of a version from the future at once, not
-//! after three seconds. One counter, which starts at 1 and has no gaps, numbers the versions of all
-//! resources.
+//! **Formats.** Answers are JSON, whatever the header `Accept` asks for. They are whole objects,
+//! metadata, or tables; a scale is always whole. Bodies of requests may be YAML. Of several YAML
+//! documents the first one counts, and the keys of maps are taken as they are written. YAML with
+//! more than 64 levels or 250,000 values is refused.
 //!
-//! A watch gets only the bookmark that ends its initial events, and the bookmarks that a test sends
-//! with [`bookmark`](ApiServer::bookmark), unless the server is [built](Builder::bookmarks) to send
-//! them periodically. The real server sends a bookmark about once a minute, and one before a watch
-//! ends.
+//! **Versions.** The real server has a cache of recent changes, and etcd behind it. This server has
+//! one log for both: if a version is too old for a watch, it is also too old for an exact list and
+//! a page token. The server refuses a list (streamed or not) or a get of a version from the future
+//! at once; the real server does so after three seconds. One counter, which starts at 1 and has no
+//! gaps, numbers the versions of all resources.
+//!
+//! **Bookmarks.** A watch gets only the bookmark that ends its initial events, and the bookmarks
+//! that a test sends with [`bookmark`](ApiServer::bookmark), unless the server is
+//! [built](Builder::bookmarks) to send bookmarks periodically. The real server sends a bookmark
+//! about once a minute, and one before a watch ends.
 
 mod answer;
 mod apply;

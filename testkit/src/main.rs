@@ -14,9 +14,9 @@ use clap::{CommandFactory, Parser};
 use deltafifo_testkit::{ApiServer, Resource};
 use serde_json::json;
 
-/// A Kubernetes API server for tests, without TLS, authentication, admission and validation. It
-/// serves the common built-in kinds and the custom resources whose definitions clients create.
-/// Objects are lost when it ends, at Ctrl-C or SIGTERM.
+/// A Kubernetes API server for tests, without TLS, authentication and admission, and with little
+/// validation. It serves the common built-in kinds and the custom resources whose definitions
+/// clients create. Objects are lost when it ends, at Ctrl-C or SIGTERM.
 #[derive(Parser)]
 #[command(name = "deltafifo-testkit", version)]
 struct Cli {

@@ -82,7 +82,7 @@ impl ClientTurn {
         if (calls, stored) != (objects_there, objects_there) {
             return Err(TurnFailed::Objects { calls, stored, objects: objects_there });
         }
-        let first = map(&[("told", calls), ("store_len", stored)]);
+        let first = map(&[("notified", calls), ("store_len", stored)]);
 
         process.write_line(CUT).await?;
         let answer = process.line("the cut").await?;
@@ -97,7 +97,7 @@ impl ClientTurn {
             return Err(TurnFailed::Changes { notified: counts.changed, changed });
         }
         let second =
-            map(&[("told", counts.calls), ("changed", changed), ("store_len", counts.stored)]);
+            map(&[("notified", counts.calls), ("changed", changed), ("store_len", counts.stored)]);
 
         let mut rows = Vec::new();
         if !self.has_defaults {

@@ -1,4 +1,5 @@
-//! Counts work that may be refused: admitted while a gate is open, and counted until it has ended.
+//! Counts the work behind a gate. Work is admitted while the gate is open, and counted until it has
+//! ended.
 //!
 //! One word has the number of pieces of work, and whether more are admitted:
 //!
@@ -9,8 +10,8 @@
 //! open, n   --close--> closed, n          closed, n      --open---> open, n
 //! ```
 //!
-//! "Closed" and "no work" are one fact of one word. So nothing is admitted between the check that
-//! finds the gate idle and the next `open`. The models are in `loom-tests/src/models/admission.rs`.
+//! "Closed" and "no work" are in one word. So nothing is admitted between the check that finds the
+//! gate idle and the next `open`. The models are in `loom-tests/src/models/admission.rs`.
 
 use super::sync::{AtomicUsize, Ordering, mutant};
 

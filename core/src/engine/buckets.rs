@@ -1,16 +1,16 @@
 //! A hash map in buckets of one cache line, each with seven entries of a pointer's size and their
 //! tags.
 //!
-//! hashbrown is not used because its tags, its entries and our slots are three cache misses in a
-//! row, and only the last address can be prefetched from outside. Here tags and entries share a
-//! line whose address follows from the hash. So the join of a relist's page with the table
-//! prefetches that line long before it reads it (measured in docs/design/decisions.md). And this
-//! map can be walked in steps between which it changes.
+//! A lookup in hashbrown has three cache misses in a row: the tags, the entry and our slot. Only
+//! the last one can be prefetched from outside. Here tags and entries share a line whose address
+//! follows from the hash, so the join of a relist's page with the table prefetches this line long
+//! before it reads it (measured in docs/design/decisions.md). This map can also be walked in steps,
+//! between which it may change.
 //!
 //! The hash of an entry chooses its home bucket. The entry lies in that bucket, or in the first
-//! bucket after it that had room. Each bucket counts the entries that passed it (`passed`): those
-//! that were put into a later bucket because it was full. The lookup of an absent entry ends at a
-//! bucket that no entry has passed, so a removed entry leaves nothing in its place.
+//! bucket after it that had room. Each bucket counts the entries that were put into a later bucket
+//! because it was full (`passed`). The lookup of an absent entry ends at a bucket that no entry has
+//! passed. So the removal of an entry leaves no mark in its place.
 
 use crate::engine::release::drop_each;
 use crate::engine::slot::prefetch;

@@ -1,5 +1,5 @@
-//! The keys of a shard by namespace, for queues with scopes: with them the commit of a namespace
-//! does not visit the slots of all other namespaces.
+//! The keys of a shard by namespace, for queues with scopes. With them the commit of a namespace
+//! visits only the slots of that namespace.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};

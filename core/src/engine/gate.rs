@@ -1,8 +1,8 @@
-//! Gates in front of work. The owner of the gates opens and closes each of them, and waits until no
-//! work is in progress behind one that it has closed.
+//! Gates in front of work. The owner of the gates opens and closes each gate, and waits until no
+//! work is in progress behind a gate that it has closed.
 //!
-//! A gate that is open has a *hold*: the claim by which this process may work behind it, for
-//! example on the lease of a shard. All of its work must be in the tenure of that hold:
+//! An open gate has a *hold*: the claim by which this process may work behind the gate, for example
+//! a hold on the lease of a shard. All work behind the gate must be in the tenure of that hold:
 //!
 //! ```text
 //! open     the owner removes the gate from `unreported`, publishes the hold and ends the former

@@ -5,13 +5,13 @@
 //! into *epochs*: offers before the first marker belong to epoch 1, offers between the first and
 //! the second to epoch 2, and so on. The last epoch is *open*: it has no marker yet. An epoch is
 //! complete when all epochs before it are complete, its marker has reached the head of the queue,
-//! and no *hold* is on it. So one hold keeps its epoch and all later ones incomplete. A thread
-//! that has an offer of an epoch outside the queue, because the thread has popped the offer or not
-//! yet queued it, has a hold on that epoch.
+//! and there is no *hold* on it. So one hold keeps its epoch and all later ones incomplete. While a
+//! thread has an offer outside the queue, because it has popped the offer or has not queued it yet,
+//! it has a hold on the epoch of the offer.
 //!
-//! A slot that is queued again may come behind markers that were queued after its deltas were
-//! offered. Such a slot is *parked*: the ledger keeps a hold for it, on an older epoch than its
-//! place in the queue implies. The consumer that takes the slot takes over that hold.
+//! A slot that is queued again may be behind markers that were queued after its deltas were
+//! offered. Such a slot is *parked*: the ledger keeps a hold for it, on an older epoch than that of
+//! its place in the queue. The consumer that takes the slot takes over that hold.
 //!
 //! The ledger has no lock of its own: it belongs to the head of a queue and is protected by the
 //! head's lock.

@@ -1,6 +1,6 @@
-//! Dropping of user objects and functions, whose destructors are user code and may panic. If one
-//! destructor panics while another panic unwinds, the process aborts. Objects that are dropped
-//! together are therefore dropped one by one.
+//! Drops user objects and functions, whose destructors are user code and may panic. If a destructor
+//! panics while another panic unwinds, the process aborts. So each object is dropped by itself,
+//! also if many are dropped together.
 
 use std::ops::{Deref, DerefMut};
 

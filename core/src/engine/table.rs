@@ -1,16 +1,16 @@
 //! Maps keys to slots: a sharded hash table that records which slots exist, and nothing else about
 //! them.
 //!
-//! One hash chooses the shard, the bucket (low bits) and the tag (top bits). It is seeded at
-//! random, because users of the cluster choose the names of objects, and could choose names with
-//! equal hashes. A shard's lock protects which slots exist and, through the borrow rules, their
-//! lifetime: a `&Slot` borrows the guard of the lock. No user code ever runs under the lock. It is
-//! held in three ways:
+//! One hash chooses the shard, the bucket (low bits) and the tag (top bits). The hash has a random
+//! seed, because users of the cluster choose the names of objects, and could choose names with
+//! equal hashes. A shard's lock protects the set of its slots and, through the borrow rules, their
+//! lifetime: a `&Slot` borrows the guard of the lock. No user code ever runs under the lock. There
+//! are three ways to hold it:
 //!
 //! | held | by | together with |
 //! | --- | --- | --- |
 //! | `read` | readers of the store, pages of a relist, batches of offers | any number of them, and one offer |
-//! | `upgradable_read` | an offer of a key that has a slot | all of these, but no other such offer: the offers of a shard are queued in the order of their pushes |
+//! | `upgradable_read` | an offer of a key that has a slot | any number of readers, pages and batches, but no other such offer: the offers of a shard are queued in the order of their pushes |
 //! | `write` | creation and freeing of a slot, the deletions of a commit, copies of pending deltas | nothing |
 
 use std::hash::{BuildHasher, Hasher};

@@ -1,5 +1,5 @@
-//! Work in a tenure: the time in which this process may work behind a gate, for example while it
-//! holds the lease of a shard.
+//! Work in a tenure, which is the time in which this process may work behind a gate, for example
+//! while it holds the lease of a shard.
 //!
 //! A gate ([`Admission`]) has one tenure after another, and counts the work of all of them. The
 //! owner of the gate ends a tenure before it opens the gate for the next one. The deadline of a

@@ -1,8 +1,8 @@
 //! Waiting, as a blocked thread or as a future, until a check succeeds.
 //!
-//! A waiter registers with the event, checks again, and then sleeps. A thread that may have
-//! changed the result of the check notifies the event after the change. So no change is missed
-//! between the last check and the sleep.
+//! A waiter registers with the event, checks again, and then sleeps. A thread that may have changed
+//! the result of the check notifies the event after the change. So the waiter misses no change
+//! between its last check and its sleep.
 
 use crossbeam::utils::Backoff;
 

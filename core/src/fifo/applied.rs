@@ -2,9 +2,10 @@
 //! is handled.
 //!
 //! A version is applied when everything that was offered before its marker is handled, whether the
-//! handlers succeeded, failed or panicked. A slot in the queue is before or behind the marker; a
-//! slot that is out of the queue, or not in it yet, has a [`Hold`] (`engine/ready_queue/tracked.rs`
-//! has the cases). A queue that does not track applied versions has no holds, and pays one check.
+//! handlers succeeded, failed or panicked. A slot in the queue is before or behind the marker. For
+//! a slot that was taken out of the queue, or is not in it yet, there is a [`Hold`]
+//! (`engine/ready_queue/tracked.rs` has the cases). A queue that does not track applied versions
+//! has no holds, and pays one check.
 
 use std::collections::VecDeque;
 

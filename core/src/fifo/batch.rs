@@ -1,4 +1,5 @@
-//! Takes many keys at once, with one lock of the queue's head and one reading of the clock.
+//! Takes many keys at once. For all of them the head of the queue is locked once and the clock is
+//! read once.
 
 use std::collections::VecDeque;
 

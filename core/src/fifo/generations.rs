@@ -1,11 +1,11 @@
 //! The current relists, and the generation with which offers stamp.
 //!
-//! Either one relist of the whole queue is open at a time, or one for each of its scopes. The
-//! removal of a scope also has a generation, and is open until its deletions are queued. It may be
-//! open at the same time as any relist.
+//! A queue without scopes has at most one open relist at a time, and a queue with scopes at most
+//! one for each scope. The removal of a scope also has a generation, and is open until its
+//! deletions are queued. It may be open at the same time as any relist.
 //!
-//! Generations come from one counter, so a stamp by a later generation also protects a key from
-//! the commit of an earlier one: an offer stamps with the newest generation that is open.
+//! An offer stamps with the newest generation that is open. Generations come from one counter, so
+//! this stamp also protects the key from the commits of all older relists.
 
 use crate::engine::sync::{AtomicU32, Mutex, Ordering, mutant};
 use crate::error::RelistError;

@@ -1,6 +1,6 @@
 //! The keys that were listed, or written, since a relist began, for queues over an external store.
-//! Each open relist has a set. (In a queue that is fused with its store, the slot of a key carries
-//! the stamp of the relist instead. Over an external store, a slot retires once its key is
+//! Each open relist has a set. (A queue that is fused with its store needs no set, because the slot
+//! of a key carries the stamp of the relist. Over an external store, a slot retires once its key is
 //! handled.)
 
 use std::collections::HashSet;

@@ -1,8 +1,9 @@
-//! Offers. An offer of one object pushes while it holds its shard against other offers, so a slot
-//! has one such pusher at a time. The slot joins the ready queue before the shard is released, so
-//! keys have the order of their offers. Pages of a relist, batches (which are joined as pages are)
-//! and readers may use the shard at the same time. User code (key function, transformer, known
-//! objects, destructors) runs before the shard is taken or after it is released.
+//! Offers. An offer of one object locks its shard against other offers while it pushes, so a slot
+//! has one such pusher at a time. The slot joins the ready queue before the shard is unlocked, so
+//! the keys of a shard are queued in the order of their offers. Pages of a relist, batches (which
+//! are joined with the table as pages are) and readers may use the shard at the same time. User
+//! code (key function, transformer, known objects, destructors) runs before the shard is locked or
+//! after it is unlocked.
 
 use std::ops::{Deref, DerefMut};
 

@@ -1,5 +1,5 @@
-//! Copies pending deltas without taking them. A copy holds the shard exclusively while its slots
-//! are copied; a taker that meets a slot being copied waits for these few instructions.
+//! Copies pending deltas without taking them. The shard is locked exclusively while its slots are
+//! copied. A consumer that takes a slot while it is copied waits for these few instructions.
 
 use super::DeltaFifo;
 use super::resolve::{Resolved, resolve};

@@ -1,10 +1,13 @@
 //! Takes one key at a time. The guard of a key is [`Popped`], and `process` passes it to a closure.
 //!
-//! A handler can end in four ways. Success and error settle the slot. A panic is logged and settles
-//! the slot, and the key's deltas are not put back. A guard that is dropped without a verdict (a
-//! cancelled future) puts its deltas back, in front. If a guard is leaked (`mem::forget`), no
-//! consumer gets the key again, and a thread that waits for this handler waits for ever (see
-//! [`Popped`]). Other keys are not affected.
+//! A handler can end in four ways:
+//!
+//! * Success and error settle the slot.
+//! * A panic is logged and settles the slot, and the key's deltas are not put back.
+//! * A guard that is dropped without a verdict (a cancelled future) puts its deltas back, in front
+//!   of newer ones.
+//! * If a guard is leaked (`mem::forget`), no consumer gets the key again, and a thread that waits
+//!   for this handler waits for ever (see [`Popped`]). Other keys are not affected.
 
 use std::fmt;
 use std::time::Duration;

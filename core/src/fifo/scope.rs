@@ -22,23 +22,24 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// the scope is [waived](Self::waive_scope): the applied version is the lowest of the scopes'
     /// versions.
     ///
-    /// A list at a lower version than its scope has reached shows that etcd was restored. (Version
-    /// 0 shows nothing.) Such a list counts as one of the history after that of its scope's last
-    /// list, or of the history in which its relist began, if that is later. Its commit begins this
-    /// history, unless a list of another scope has begun it. Any other list counts as one of the
-    /// history in which its relist began, because the server may have answered it before the
-    /// restore. This holds whatever its version is, and even if a list of another scope begins a
-    /// new history before this one is committed. While the last list of a scope that is not waived
-    /// is of a former history, there is no applied version, whatever the bookmarks of the scope
-    /// say. So list every scope again after a list that begins a history, and let these relists
-    /// [ignore versions](crate::Relist::ignore_versions).
+    /// A list at a lower version than its scope has reached shows that etcd was restored, which
+    /// begins a new *history* of versions. (A list at version 0 shows nothing.) After it, list
+    /// every scope again, and let these relists [ignore versions](crate::Relist::ignore_versions):
+    /// there is no applied version while the last list of a scope that is not waived is of a former
+    /// history, whatever the bookmarks of the scope say.
     ///
-    /// Adding the first namespace costs O(known), and from then on the queue keeps a hash of each
-    /// key by namespace. As long as all scopes are namespaces, adding another one costs O(scopes).
-    /// If there are other scopes, and the new one or one of them has a predicate, this method
-    /// searches all known and pending keys for one that lies in two scopes, and calls the
-    /// predicates for this. A relist calls the predicates of its scope and of older scopes for the
-    /// keys that it lists, and its commit calls them for the known keys that were not listed.
+    /// A list is of the history in which its relist began, because the server may have answered it
+    /// before the restore. This holds even if a list of another scope begins a new history before
+    /// this one is committed. But a list at a lower version than its scope has reached is at least
+    /// of the history after that of its scope's last list. Its commit begins this history, unless a
+    /// list of another scope has begun it.
+    ///
+    /// The first namespace costs O(known), and from then on the queue keeps a hash of each key by
+    /// namespace. While all scopes are namespaces, each further one costs O(scopes). If there are
+    /// other scopes, and the new one or one of them has a predicate, this method searches all known
+    /// and pending keys for one that is in two scopes, and calls the predicates for this. A relist
+    /// calls the predicates of its scope and of older scopes for the keys that it lists, and its
+    /// commit calls them for the known keys that were not listed.
     ///
     /// ```
     /// use std::sync::Arc;

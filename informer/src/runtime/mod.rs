@@ -47,10 +47,10 @@
 //! # }
 //! ```
 //!
-//! Re-exported from kube without changes: [`watcher()`], [`metadata_watcher`] and the types of
-//! their [events, errors and configuration](mod@watcher), [`reflector::ObjectRef`] and
+//! These items are kube's, re-exported without changes: [`watcher()`], [`metadata_watcher`] and the
+//! types of their [events, errors and configuration](mod@watcher), [`reflector::ObjectRef`] and
 //! [`reflector::Lookup`], [`PredicateConfig`], the adapters and backoffs of [`utils`], and the
-//! modules [`events`], [`wait`] and [`conditions`], which do not depend on the controller.
+//! modules [`events`], [`wait`] and [`conditions`].
 //!
 //! Types of this crate:
 //!
@@ -63,12 +63,12 @@
 //!   differences from kube's, [`reflector()`] and its
 //!   [subscribers](reflector::ReflectHandle).
 //! * [`WatchStreamExt`]: the methods of kube's trait of that name.
-//! * [`predicates`], which compare two states of an object, and [`Predicate`], the trait by which
-//!   a stream uses them. Import this trait and [`WatchStreamExt`] instead of kube's, not beside
-//!   them.
+//! * [`predicates`], which compare two states of an object, and [`Predicate`], the trait by which a
+//!   stream uses them. Import this trait and [`WatchStreamExt`] instead of kube's, not in addition
+//!   to them.
 //! * [`Form`] and [`StoreForm`]: the forms of objects, typed or compact, in a controller and in a
 //!   store.
-//! * [`own_writes`]: a client for reconcilers that read a store after they wrote.
+//! * [`own_writes`]: a client for reconcilers that read a store after their writes.
 //!
 //! A stream of objects loses the deletions that only a list shows. An
 //! [informer](crate::SharedInformer) does not lose them, and any number of controllers and handlers

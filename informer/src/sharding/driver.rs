@@ -36,8 +36,9 @@ const GATHERS_FOR: Duration = Duration::from_millis(100);
 const MAX_MEMBERS: usize = 50;
 
 /// The longest pause between attempts to write a Lease that the server has without the label of the
-/// group. An attempt finds out whether that is still so. Such Leases are reported each minute, so a
-/// longer pause would make reports rarer, and a shorter one would not make them more frequent.
+/// group, and between the starts of members that are never live. An attempt finds out whether that
+/// is still so. Such Leases are reported each minute, so a longer pause would make reports rarer,
+/// and a shorter one would not make them more frequent.
 const MAX_PAUSE: Duration = REPORT_EVERY;
 
 /// The request to stop a group.
@@ -68,6 +69,8 @@ impl<'s> Stop<'s> {
 /// same settings, so none follows.
 pub(super) async fn run(context: &GroupContext, mut stop: Stop<'_>) -> Result<(), RunError> {
     let mut is_first = true;
+    let retry_period = context.timing.retry_period;
+    let mut pause = retry_period;
     loop {
         tokio::select! {
             biased;
@@ -97,12 +100,21 @@ pub(super) async fn run(context: &GroupContext, mut stop: Stop<'_>) -> Result<()
             },
             "this member has lost its lease and its shards; it joins again under another identity"
         );
-        // A lease that is deleted again and again must not cause a flood of requests.
         tokio::select! {
             biased;
             () = stop.requested() => return Ok(()),
-            () = sleep(context.timing.retry_period.saturating_sub(began.elapsed())) => {}
+            () = member.last_answers() => {}
         }
+        // A lease that is deleted again and again must not cause a flood of requests.
+        let was_live = member.deadline.is_some();
+        drop(member);
+        tokio::select! {
+            biased;
+            () = stop.requested() => return Ok(()),
+            () = sleep(pause.saturating_sub(began.elapsed())) => {}
+        }
+        let doubled = pause.saturating_mul(2).min(MAX_PAUSE.max(retry_period));
+        pause = if was_live { retry_period } else { doubled };
     }
 }
 
@@ -168,6 +180,8 @@ struct Member<'g> {
     open: ShardSet,
     /// The shards whose gate was closed, and whose work has not ended.
     drains: Drains,
+    /// The time of the monotonic clock since which the member has a Lease and is not live.
+    joining_since: Option<Duration>,
     /// The last deadline of the member.
     deadline: Option<Clocks>,
     mismatch: Option<RunError>,
@@ -198,6 +212,7 @@ impl<'g> Member<'g> {
             has_listed: false,
             open: ShardSet::default(),
             drains: Drains::default(),
+            joining_since: None,
             deadline: None,
             mismatch: None,
             failing: Failing::default(),
@@ -221,6 +236,7 @@ impl<'g> Member<'g> {
             };
             let now = clock.now().monotonic;
             self.report_drains(now);
+            self.report_joining(now);
             // No timer follows the wall clock, so the protocol looks at it once per retry period.
             let tick = now.saturating_add(tick);
             let mut wake = wake.map_or(tick, |wake| wake.min(tick));
@@ -243,6 +259,17 @@ impl<'g> Member<'g> {
                 () = clock.sleep_until(Some(wake)) => {}
             }
             self.publish();
+        }
+    }
+
+    /// Waits for the answers to requests in flight, for at most some retry periods, and reports
+    /// their errors: one of them may be the cause of the end. An answer that shows a Lease without
+    /// the label also causes its deletion.
+    async fn last_answers(&mut self) {
+        while let Some(Answered { sent, .. }) = self.requests.next().await {
+            if let Err(error) = sent {
+                self.report(&error);
+            }
         }
     }
 
@@ -397,11 +424,14 @@ impl<'g> Member<'g> {
     }
 
     /// Reports an error, unless a request with the same verb has just failed in the same way. Of
-    /// Leases without the label, reports one each minute, and other errors about a Lease once.
+    /// Leases without the label, reports one each minute. Also reports once a minute that the
+    /// member is not live, and once each other error.
     fn report(&mut self, error: &GroupError) {
         let is_due = match error {
             GroupError::Lease(error) => self.failing.failed(error),
-            GroupError::Foreign { .. } | GroupError::Unlabelled { .. } => {
+            GroupError::Foreign { .. }
+            | GroupError::Unlabelled { .. }
+            | GroupError::NotLive { .. } => {
                 let now = self.context.clock.now().monotonic;
                 self.context.once_per_minute.is_due(error, now)
             }
@@ -471,6 +501,17 @@ impl<'g> Member<'g> {
         if let Some((shards, waited)) = self.drains.overdue(now) {
             let group = self.context.title();
             self.context.report(&GroupError::NotDrained { group, shards, waited });
+        }
+    }
+
+    /// Reports once a minute that the member has a Lease and is not live.
+    fn report_joining(&mut self, now: Duration) {
+        if !self.protocol.is_joining() {
+            return;
+        }
+        let waited = now.saturating_sub(*self.joining_since.get_or_insert(now));
+        if waited >= REPORT_EVERY {
+            self.report(&GroupError::NotLive { group: self.context.title(), waited });
         }
     }
 

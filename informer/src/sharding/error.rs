@@ -98,6 +98,17 @@ pub enum GroupError {
         /// The time since the replica has begun to wait.
         waited: Duration,
     },
+    /// This member has a Lease, and no renewal of it was answered and seen by the watch within the
+    /// renew deadline of being sent. So it holds no shard. Reported each minute.
+    #[error(
+        "this member of group {group} has had a lease for {waited:?} and holds no shard, because no          renewal was answered within the retry period and seen by the watch within the renew          deadline; check how long writes and watches of leases take, and the right to update them"
+    )]
+    NotLive {
+        /// Namespace and name of the group.
+        group: String,
+        /// The time since the member has its Lease.
+        waited: Duration,
+    },
     /// A controller or an informer does not have the objects of shards that this member has
     /// claimed, so nobody works on these shards. Reported each minute for each of them.
     #[error(
@@ -167,6 +178,7 @@ impl GroupError {
             Self::Foreign { lease, .. } => ("foreign", lease),
             Self::Unlabelled { lease, .. } => ("unlabelled", lease),
             Self::NotSynced { group, .. } => ("not synced", group),
+            Self::NotLive { group, .. } => ("not live", group),
             Self::NotFilled { participant, .. } => ("not filled", participant),
             Self::NotDrained { group, .. } => ("not drained", group),
             Self::NoShard { object, .. } => ("no shard", object),

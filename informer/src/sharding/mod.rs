@@ -1,4 +1,5 @@
-//! Sharding: several replicas of a program share the objects of a cluster, each reconciling a part.
+//! Sharding: several replicas of a program share the objects of a cluster, and each reconciles a
+//! part of them.
 //!
 //! Each object belongs to one of the *shards* of a group. Each replica is a *member* of the group,
 //! and each shard has a `Lease` that names the member that holds it. The members take their shares
@@ -40,53 +41,60 @@
 //!
 //! # Guarantees
 //!
-//! - Two permits of different replicas for one shard are never held at the same time, under the
-//!   conditions of [leader election](crate::leader_election#guarantees): the rates of the clocks
-//!   differ by a factor of less than the lease duration divided by the renew deadline, no suspended
-//!   machine stops both of its clocks, and nobody removes a holder by hand, or deletes the Lease of
-//!   a shard and creates one without a holder.
+//! - Two replicas never hold permits of one shard at the same time, under the conditions of [leader
+//!   election](crate::leader_election#guarantees): the rates of the clocks differ by a factor of
+//!   less than the lease duration divided by the renew deadline, no suspended machine stops both of
+//!   its clocks, and nobody removes a holder by hand, or deletes the Lease of a shard and creates
+//!   one without a holder.
 //! - No mutating request of [`Permit::client`] is sent after the permit is lost. The limits of
 //!   [`Term::client`](crate::leader_election::Term::client) hold here as well. A write that must
 //!   not come from a former owner needs a `resourceVersion`, or the permit's fencing token.
-//! - Before the first work on a shard, the stores of all controllers that are sharded by the group,
+//! - Before a member works on a shard, the stores of all controllers that are sharded by the group,
 //!   and of all [informers of its shards](crate::SharedInformer::in_shards), have every write that
-//!   the former owner knows to have succeeded, and the controllers reconcile every object of the
+//!   the former owner knows to have succeeded. Then the controllers reconcile every object of the
 //!   shard. An object that is deleted while nobody owns its shard is not reported as deleted: use
 //!   finalizers.
-//! - While one member is live, each shard has an owner within the lease duration, a few seconds and
-//!   the time of a list after its owner fails.
+//! - If the owner of a shard fails while another member is live, the shard has an owner again
+//!   within the lease duration, a few seconds and the time of a list.
 //!
-//! Work is not done exactly once, and there is no order between objects.
+//! A group does not promise that work is done exactly once, nor an order between objects.
 //!
 //! # Members
 //!
 //! A replica becomes a member when the informers of its [sharded](crate::Controller::sharded)
-//! controllers have synced: until then it could not work on a shard. If an informer never syncs,
-//! the replica takes no shards, and reports [`GroupError::NotSynced`] each minute. If a member has
-//! claimed shards, and cannot list their objects, nobody works on these shards, and the member
-//! reports [`GroupError::NotFilled`] each minute. If work on a shard continues after the drain
-//! timeout, no other member gets the shard, and the member reports [`GroupError::NotDrained`] each
-//! minute. If a webhook removes the label of the group from the Leases of members, no member sees
-//! them, so none becomes live: each member deletes its Lease, creates it again after pauses of up
-//! to a minute, and reports [`GroupError::Unlabelled`] each minute. The variants of [`GroupError`]
-//! say what else can fail.
+//! controllers have synced: until then it could not work on a shard. These faults prevent work on
+//! shards, or the move of a shard. The member reports each of them every minute; the other variants
+//! of [`GroupError`] say what else can fail.
+//!
+//! - An informer never syncs: the replica takes no shards ([`GroupError::NotSynced`]).
+//! - A member has claimed shards and cannot list their objects: nobody works on these shards
+//!   ([`GroupError::NotFilled`]).
+//! - Work on a shard continues after the drain timeout: no other member gets the shard
+//!   ([`GroupError::NotDrained`]).
+//! - A webhook removes the label of the group from the Leases of members: no member sees them, so
+//!   none becomes live. Each member deletes its Lease, and creates it again after pauses of up to a
+//!   minute ([`GroupError::Unlabelled`]).
 //!
 //! A member renews its own Lease each third of the lease duration, or each half of the renew
-//! deadline if that is shorter. The Leases of shards are written only when shards move. A member
-//! that stops gives back its shards, each when its work has ended, and another member claims each
-//! at once. If a member does not renew its Lease for the lease
-//! duration, another one *fences* it: it removes the member's name from the Lease, so that the
-//! member cannot renew it. Then the shards are free.
+//! deadline if that is shorter. While its watch is late, it renews each retry period, because a
+//! renewal counts only once the watch has shown it. If none counts, the member holds no shards, and
+//! reports [`GroupError::NotLive`] each minute.
 //!
-//! Each member is to hold an equal number of shards, or one more. When a member joins, hardly more
-//! shards move than those that it takes. A member takes shards from others only after it was ready
-//! for the [settle time](ShardGroupBuilder::settle).
+//! The Leases of shards are written only when shards move. A member that stops releases each of its
+//! shards when the work on it has ended, and another member claims the shard at once. If a member
+//! does not renew its Lease for the lease duration, another member *fences* it: it removes the name
+//! of the first member from that Lease, so that the first member cannot renew it. Then the shards
+//! are free.
 //!
-//! Without Leases of shards, the first members create them and wait for the lease duration: the
-//! owner of a Lease that was deleted may still be at work. A manifest saves this wait. It contains
-//! the Leases `<group>`, `<group>-shard-000`, `<group>-shard-001` and so on, with the label
-//! `deltafifo/group: <group>` and without a `spec`. Apply it before the members start, and not
-//! again while they run: a shard whose holder is removed is free at once.
+//! Members hold equal numbers of shards, or one more. When a member joins, hardly more shards move
+//! than those that it takes. A member takes shards from others only after it was ready for the
+//! [settle time](ShardGroupBuilder::settle).
+//!
+//! If there are no Leases of shards, the first members create them and wait for the lease duration,
+//! because the owner of a Lease that was deleted may still be at work. A manifest saves this wait.
+//! It contains the Leases `<group>`, `<group>-shard-000`, `<group>-shard-001` and so on, with the
+//! label `deltafifo/group: <group>` and without a `spec`. Apply it before the members start, and
+//! not again while they run: a shard whose holder is removed is free at once.
 //!
 //! # Limits
 //!
@@ -94,7 +102,7 @@
 //! - The number of shards and [`ShardBy`] are fixed for the life of a group. A member that finds
 //!   other settings ends with an error. To change them, stop all members and delete all Leases of
 //!   the group, or choose another name for it.
-//! - A process has one group. Another group beside it, with another name, owns everything as well.
+//! - A process has one group. Another group with another name would work on all objects as well.
 //! - Every replica's informers hold all objects, except those that are built [for its
 //!   shards](crate::SharedInformer::in_shards).
 //! - The server's resource versions must be numbers, as those of Kubernetes are.
@@ -103,13 +111,13 @@
 //!
 //! In the group's namespace, the account needs these verbs for `leases` in the group
 //! `coordination.k8s.io`: `list`, `watch`, `create`, `update` and `delete`. The names of members'
-//! Leases are not known before, so a rule must not have `resourceNames`.
+//! Leases are not known in advance, so a rule must not have `resourceNames`.
 //!
 //! # Metrics
 //!
 //! | metric | kind | meaning |
 //! | --- | --- | --- |
-//! | `shard_group_members` | gauge | Members of the group in this process: 1 while it has joined, or 0 |
+//! | `shard_group_members` | gauge | Live members of the group in this process: 1 or 0 |
 //! | `shard_group_owned_shards` | gauge | Shards that this process owns |
 //! | `shard_group_draining_shards` | gauge | Shards that this process owns no more, and whose running work has not ended |
 //! | `shard_group_claims_total` | counter | Claims of shards that were answered |

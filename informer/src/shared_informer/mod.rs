@@ -20,28 +20,31 @@
 //! * **Order.** A worker delivers a change to all handlers while it owns the key in the queue, so
 //!   the changes of a key reach each handler's buffer in order. Across keys there is an order only
 //!   with an in-order queue and [`Buffer::HoldBack`].
-//! * **Each handler has its own feed.** The worker pushes a change into the handler's buffer,
-//!   under the lock of that buffer; the thread, task or stream of the handler takes it from there.
-//!   So a handler that is slow, fails or panics does not affect others. The [policy](Buffer) of a
-//!   buffer defines what happens when the handler is too slow, and bounds the memory.
+//! * **Each handler has its own feed.** The worker pushes a change into the handler's buffer while
+//!   it holds the lock of that buffer. The thread, task or stream of the handler takes the change
+//!   out. So a handler that is slow, fails or panics does not affect others. The [policy](Buffer)
+//!   of a buffer defines what happens when the handler is too slow, and bounds the memory.
 //! * **A late handler gets the stored objects from a walk** over the store in strides of 64
-//!   objects. The next stride is read when the handler's buffer is nearly empty, so a million known
+//!   objects. The next stride is read when the handler's buffer is nearly empty. So a million known
 //!   objects are never copied at once, and the walk is as fast as the handler. Changes of a key
 //!   that the walk has not reached are not pushed, because the walk will deliver the resulting
-//!   state. Every handler begins with a walk, the first ones over an empty store. A resync is also
-//!   a walk, and so is the restart after a buffer overran.
+//!   state. Every handler begins with a walk; that of the first handlers is over an empty store. A
+//!   resync is also a walk, and so is the restart after a buffer overran.
 //! * **User code runs with no lock held**: handlers, filters, accessors, wakers, and destructors
 //!   of objects, which are dropped after the lock of their buffer is released.
-//! * **The runtime is not blocked**: a handler that may block has a thread, a whole list of an
+//! * **The runtime is not blocked**: a handler that may block has a thread of its own, a list of an
 //!   in-order queue is applied on a blocking thread, and a worker yields to other tasks.
 //!
 //! [`metrics`](crate::metrics) lists the metrics and spans of informers and handlers.
 //!
-//! Differences from client-go: a handler's buffer is bounded. Each handler has its own resync
-//! period, which need not be a multiple of a common one, and its resync does not involve the queue
-//! or other handlers. The two states of an update always have the same uid. A handler is not
-//! notified of the deletion of an object that it was never notified of. A panic of a handler does
-//! not affect the informer or other handlers.
+//! Differences from client-go:
+//!
+//! * A handler's buffer is bounded.
+//! * Each handler has its own resync period, which need not be a multiple of a common one. Its
+//!   resync does not involve the queue or other handlers.
+//! * The two states of an update always have the same uid.
+//! * A handler is not notified of the deletion of an object that it was never notified of.
+//! * A panic of a handler does not affect the informer or other handlers.
 
 mod builder;
 #[cfg(deltafifo_shuttle)]

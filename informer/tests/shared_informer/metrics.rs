@@ -417,7 +417,7 @@ async fn buffer_depth_and_age_of_a_handler_are_recorded() {
     let [depth, high_water, age] = received(&mut recorder);
     assert_eq!((depth, high_water), (3.0, 3.0));
     assert!((19.0..=20.0).contains(&age), "{age}");
-    assert_eq!(recorder.all_of("slow", "informer_handler_told_total"), [0.0]);
+    assert_eq!(recorder.all_of("slow", "informer_handler_notified_total"), [0.0]);
 
     next(&mut slow, 1).await;
     sleep(Duration::from_secs(5)).await;
@@ -426,7 +426,7 @@ async fn buffer_depth_and_age_of_a_handler_are_recorded() {
     sampled().await;
     assert_eq!(received(&mut recorder), [0.0, 3.0, 0.0]);
     assert_eq!(slow.registration().high_water(), 3);
-    assert_eq!(recorder.all_of("slow", "informer_handler_told_total"), [3.0]);
+    assert_eq!(recorder.all_of("slow", "informer_handler_notified_total"), [3.0]);
     let whole = |values: Vec<f64>| values.into_iter().map(f64::round).collect::<Vec<_>>();
     assert_eq!(
         whole(recorder.all_of("slow", "informer_handler_queue_duration_seconds")),

@@ -138,7 +138,7 @@ func report(counts *handlerCounts, informer cache.SharedIndexInformer) error {
 	fmt.Println("there")
 	calls, changed := counts.snapshot()
 	line, err := json.Marshal(map[string]any{
-		"told": calls, "changed": changed, "stored": len(informer.GetStore().ListKeys()), "version": version(),
+		"notified": calls, "changed": changed, "stored": len(informer.GetStore().ListKeys()), "version": version(),
 	})
 	if err != nil {
 		return err

@@ -54,7 +54,7 @@ trait Watching {
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ClientCounts {
     /// Number of calls of the handler for objects that were added or updated.
-    #[serde(rename = "told")]
+    #[serde(rename = "notified")]
     pub calls: usize,
     /// Number of these calls for an object that changed during the cut.
     pub changed: usize,

@@ -3,20 +3,20 @@
 //! Producers append to a `SegQueue` without a lock: one slot, or a *run* of slots from a relist.
 //! Consumers share the *head*: a mutex, held briefly, over the run in progress and the pop end of
 //! the queue. A batch takes many slots under one lock. The queue is popped only under that mutex.
-//! If a run were popped first and published later, a second consumer could take later entries
-//! earlier, or find the queue empty and sleep for ever.
+//! If a consumer popped a run and published it as the head later, a second consumer could take
+//! later entries earlier, or find the queue empty and sleep for ever.
 //!
-//! With a live lane there are two such queues, and the head pops from either: live events first,
-//! but at least one of eight pops takes from the backlog of relists if it is not empty. A key that
+//! With a live lane there are two such queues, and consumers pop from either: live events first,
+//! but at least one of eight pops is from the backlog of relists if that is not empty. A key that
 //! waits in the backlog and gets a live event is queued again on the live lane. The consumer that
 //! reaches its old entry finds it stale (`slot/lane.rs`) and skips it.
 //!
-//! A queue that tracks applied versions has markers among its entries (`tracked.rs`). There is
-//! never a marker at the front of the head: a marker is removed together with the entry before it.
+//! A queue that tracks applied versions has markers among its entries (`tracked.rs`). A marker is
+//! never at the front of the head: it is removed together with the entry before it.
 //!
-//! Sleeping (`wait.rs`): a producer queues first, and notifies after it has released every lock.
-//! It uses `additional` notifications, because a plain one does nothing while an earlier
-//! notification has not been consumed.
+//! Sleeping (`wait.rs`): a producer queues first, and notifies after it has released every lock. It
+//! uses `additional` notifications of event-listener, because a plain one does nothing while an
+//! earlier notification has not been consumed.
 
 mod tracked;
 

@@ -1,16 +1,16 @@
 //! The queue's part of applied-version tracking: markers among the entries, and holds for offers
-//! that are outside the queue.
+//! that are outside of the queue.
 //!
 //! A slot's place in the queue gives its epoch (`ledger.rs`, which also says what a parked slot
 //! is), with these exceptions, each of which is covered by a hold:
 //!
-//! | offers that are not in the queue before the marker | how the marker waits for them |
+//! | offers that were made before a marker, and are not in the queue before it | how the marker waits for them |
 //! | --- | --- |
 //! | popped, or in a batch | a hold on the epoch of the slot's place, made under the head's lock |
-//! | pushed on a running slot or put back, and queued again behind markers | the slot is parked when the handler ends; the handler's hold covers it until then |
+//! | pushed onto a running slot, or put back, and queued again behind markers | the slot is parked when the handler ends; the handler's hold covers it until then |
 //! | pushed and not queued yet: a relist's page, a sweep | a hold made before the push; the slot is parked if a marker was queued after that hold was made |
-//! | pushed by another thread on a slot of the line above | the same hold |
-//! | pushed on a slot on which another offer has pushed, too, and which that offer has not queued yet | the push waits for that offer (`fifo/join/share.rs`) |
+//! | pushed by another thread onto a slot of the row above | the same hold |
+//! | pushed onto a slot that another offer has made pending, and has not queued yet | the push waits for that offer (`fifo/join/share.rs`) |
 //! | moved from the backlog to the live lane | the slot is parked with the oldest epoch |
 //! | given back by a batch | the slot is parked by the batch, whose hold covers it until then |
 //!

@@ -5,10 +5,10 @@
 //! until it is clear and swaps the pointer with one compare-exchange. Without this lock a reader
 //! could raise the count of an object that the writer has just released.
 //!
-//! `NOTICED` is set by [`notice`](KnownArc::notice) and makes the next swap fail. The writer must
-//! then call [`heed`](KnownArc::heed), which synchronises with the noticing thread, and decide
-//! again. So a thread that calls `notice` knows that the object it saw stays until the writer has
-//! seen what the thread did before the call; no writer can apply a decision that it made earlier.
+//! [`notice`](KnownArc::notice) sets `NOTICED`, which makes the next swap fail. The writer must
+//! then call [`heed`](KnownArc::heed), which synchronises with the thread that called `notice`, and
+//! decide again. So no writer can apply a decision that it made before the call: the object that
+//! `notice` returns stays until the writer has seen what the thread did before it.
 //!
 //! The loads in the loops and the failed exchanges are Relaxed: they only produce a guess for the
 //! next exchange, which has the ordering.

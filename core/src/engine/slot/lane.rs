@@ -1,5 +1,5 @@
-//! The live lane, which passes the backlog of a relist: a key that waits in the backlog is moved
-//! to the live lane without searching the backlog for its entry.
+//! The slot's part of the live lane, which passes the backlog of a relist: a key that waits in the
+//! backlog is moved to the live lane without a search of the backlog for its entry.
 //!
 //! One number holds everything that keeps an idle slot from being freed: the count of
 //! `IndexedSlot`s and, in two bits, whether the backlog has an entry for the slot. (A third bit,
@@ -13,9 +13,9 @@
 //! | `STALE` | there is an entry, but the slot was queued elsewhere | a relist's push when the slot is idle again (`RUN`); the consumer that reaches the entry, under the shard's lock (none) |
 //!
 //! So at most one entry names a slot, and with `RUN` that entry is the slot's one `QueuedSlot`. A
-//! slot becomes `RUN` after its push and before the shard's lock is released. If a live push
-//! arrives in between, its delta waits in the backlog. Such a push can come from an offer or a
-//! batch that runs concurrently with a relist's page, or arrive while settle queues a slot again.
+//! slot becomes `RUN` after its push and before the shard's lock is released. The delta of a live
+//! push that arrives in between waits in the backlog. Such a push can come from an offer or a batch
+//! that runs concurrently with a relist's page, or arrive while settle queues a slot again.
 
 use std::ptr::NonNull;
 

@@ -12,19 +12,19 @@
 //! | `PEEK` | a reader copies the list, for a few instructions | that reader, which puts the list back |
 //! | `GONE` | retired: unlinked and freed by the settler | nothing: it is the last state |
 //!
-//! "In the queue" and "has pending deltas" are one fact: the list is the in-queue flag. Pushers
-//! never follow a list and takers take the whole list, so there is no ABA problem and no deferred
-//! reclamation. Every transition is a read-modify-write, so all threads agree on one modification
-//! order of the word. The transitions are in the module [`word`].
+//! The list is also the flag for "in the queue", so a slot is in the queue exactly when it has
+//! pending deltas. Pushers never follow a list and takers take the whole list, so there is no ABA
+//! problem and no deferred reclamation. Every transition is a read-modify-write, so all threads
+//! agree on one modification order of the word. The transitions are in the module [`word`].
 //!
 //! # Tokens
 //!
 //! Access to a slot is represented by tokens. The rest of the crate stores and moves tokens; it
 //! cannot create or copy one, or reach a slot without one.
 //!
-//! * [`SlotOwner`]: held by the table. There is one per slot; dropping it frees the slot unless
-//!   another token exists.
-//! * `&Slot`: borrowed from an owner, so valid while the table's shard is locked.
+//! * [`SlotOwner`]: held by the table. Each slot has one; its drop frees the slot unless another
+//!   token exists.
+//! * `&Slot`: borrowed from an owner, so it is valid while the table's shard is locked.
 //! * [`QueuedSlot`]: created by the push that leaves `EMPTY` and by settle's requeue; consumed by
 //!   take.
 //! * [`RunningSlot`]: created by take, or by claiming an idle slot; consumed by settle. Only its
@@ -34,14 +34,13 @@
 //! * [`Ticket`]: the entry of one slot in the ready queue. It is a `QueuedSlot`, or an entry of
 //!   the backlog that is recorded in the slot ([`lane`]).
 //!
-//! The memory argument follows from the tokens alone, whatever the table, the queue and the
-//! relist do:
+//! Memory safety follows from the tokens alone, whatever the table, the queue and the relist do:
 //!
 //! 1. A `QueuedSlot` exists only while the word is a list (or `PEEK`), and a `RunningSlot` only
-//!    while it is `RUNNING` or a list over `RUNNING` (or `PEEK`): only the transition that enters
-//!    such a state creates the token, and only consuming the token leaves the state. In the backlog
-//!    the token is replaced by a flag (`RUN`), which only one compare-exchange can turn back into
-//!    the token.
+//!    while it is `RUNNING` or a list over `RUNNING` (or `PEEK`): only the transition into such a
+//!    state creates the token, and only an operation that consumes the token leaves the state. In
+//!    the backlog the token is replaced by a flag (`RUN`), which only one compare-exchange can turn
+//!    back into the token.
 //! 2. A slot is freed only by dropping its owner while the word is `EMPTY` or `GONE`, no
 //!    `IndexedSlot` is counted and no backlog entry is recorded. By 1, no queued or running token
 //!    exists then. No `&Slot` exists either, because it would borrow the owner that is being

@@ -1,9 +1,10 @@
-//! event-listener's `Event`, except that the wakers of tasks run after its lock is released.
+//! event-listener's `Event`, with one difference: the wakers of tasks run after its lock is
+//! released.
 //!
-//! event-listener calls wakers with its lock held, and its counts become wrong if one panics. But
-//! a waker is user code: it may poll its task at once, call the queue, or panic. So the waker
-//! that is registered here only records which task to wake, and the notifying thread calls the
-//! recorded wakers after the lock is released. A panic of a waker is logged and ignored.
+//! event-listener calls wakers with its lock held, and its counts become wrong if a waker panics.
+//! But a waker is user code: it may poll its task at once, call the queue, or panic. So this module
+//! registers a waker of its own, which only records the task to wake. The notifying thread calls
+//! the recorded wakers after the lock is released. A panic of a waker is logged and ignored.
 
 use std::cell::RefCell;
 use std::future::Future;

@@ -1,9 +1,9 @@
-//! loom's atomics with a gate before every access. Only compiled in models.
+//! loom's atomics, with an extra access, the *gate*, before every access. Only compiled in models.
 //!
 //! loom explores two orders of two accesses only if it sees that they depend on each other, and for
 //! that it remembers only the last access of each atomic. If a thread loads an atomic before it
-//! stores to it, its own load hides the other thread's earlier access, and the order in which the
-//! store comes first is never explored (loom issues 166 and 392, both open; the model
+//! stores to it, its load hides the earlier access of another thread, and loom never explores the
+//! order in which the store comes first (loom issues 166 and 392, both open; the model
 //! `relist::late_stamp` missed the order in which a relist begins first). The gate is a separate
 //! atomic on which every access is a read-modify-write, so no access can hide another. The gate is
 //! relaxed and synchronises nothing.

@@ -1,13 +1,13 @@
 //! The synchronisation facade: std (with `parking_lot`, crossbeam and event-listener) in normal
 //! builds; loom with `--cfg deltafifo_loom` and shuttle with `--cfg deltafifo_shuttle`, for the
 //! models and schedules of `loom-tests`. No code outside of this folder uses `std::sync`. The crate
-//! has cfgs of its own because a bare `cfg(loom)` also reaches dependencies, which then need
-//! features of theirs.
+//! has cfgs of its own because a bare `cfg(loom)` also reaches dependencies, which then need other
+//! features.
 //!
 //! Some types are named after their role ([`WordCell`], [`KnownCell`], [`StampCell`]), so that a
-//! mutant can weaken one of them. A [`mutant!`] line is a deliberate defect. It
-//! expands to nothing outside of models. In a model it is active only if the run of
-//! `ci/models.sh` chose it, to show that some model then fails. Readers can skip these lines.
+//! mutant can weaken one of them. A [`mutant!`] line is the place of a deliberate defect. It
+//! expands to nothing outside of models. In a model the defect is active only if `ci/models.sh`
+//! chose it, to show that some model then fails. Readers can skip these lines.
 
 #[cfg(not(any(deltafifo_loom, deltafifo_shuttle)))]
 mod imp {

@@ -1,16 +1,18 @@
-//! Joins a page of objects with the table: a hash join, in which the page is the probe side and
-//! the table the build side.
+//! Joins a page of objects with the table. This is a hash join: the page is the probe side, and the
+//! table the build side.
 //!
-//! The page is processed in strides, on as many threads as the user allows:
+//! The page is processed in strides, on as many threads as the user allows. Each stride takes three
+//! steps:
 //!
-//! 1. **Key** (`piece`). Each thread takes a piece of the stride, in list order: key and hash of
-//!    every object, transformer. The key function and the transformer run here, before anything of
-//!    the stride is pushed. If an object is refused, it and the rest of the page are not pushed; in
-//!    a relist in pieces only the refused object is left out, and its key counts as listed.
-//! 2. **Join** (`share`). The shards are divided among the threads; each goes through its own,
-//!    shard by shard: find or insert, stamp, push. The lock of a shard is held shared for a group
-//!    of slots at a time, while the next slots are prefetched. Keys without a slot are inserted
-//!    afterwards, under the exclusive lock. One thread handles all objects of a key, in list order.
+//! 1. **Key** (`piece`). Each thread takes a piece of the stride. In list order it computes the key
+//!    and the hash of each object, and calls the transformer. This user code runs before anything
+//!    of the stride is pushed. If an object is refused, it and the rest of the page are not pushed;
+//!    in a relist in pieces only the refused object is left out, and its key counts as listed.
+//! 2. **Join** (`share`). The shards are divided among the threads. Each thread goes through its
+//!    shards, one after the other: it finds each slot, stamps it, and pushes. The lock of a shard
+//!    is held shared for a group of slots at a time, while the next slots are prefetched. Keys
+//!    without a slot are inserted afterwards, under the exclusive lock. One thread handles all
+//!    objects of a key, in list order.
 //! 3. **Publish.** The slots that have become pending join the queue in list order, as runs.
 //!
 //! A page that is too small for several threads takes the same steps on one thread.

@@ -1,10 +1,10 @@
 //! Relists. The caller begins a relist, offers pages as they come, and then commits the relist
 //! (which deletes the unlisted keys) or abandons it (which deletes nothing).
 //!
-//! A relist stamps the slots of listed keys with its generation; while it is open, adds and updates
-//! stamp too. The commit deletes the keys with older stamps. At most one relist of the whole queue,
-//! or one of each scope, is current: a newer relist supersedes it. `span` has the generation and
-//! the keys of a relist, and the removal of a scope; `sweep` has the deletions of a commit.
+//! A relist stamps the slots of listed keys with its generation; while it is open, offers stamp,
+//! too. The commit deletes the keys with older stamps. At most one relist of the whole queue, or
+//! one of each scope, is current: a newer relist supersedes it. `span` has the generation and the
+//! keys of a relist, and the removal of a scope; `sweep` has the deletions of a commit.
 
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 mod defects;

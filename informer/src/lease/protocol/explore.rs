@@ -1,20 +1,20 @@
 //! An exhaustive search of the protocol for a state with two leaders, or with a leader that ignores
-//! another: it continues after it has read that another holds the lease, or it writes the lease
-//! without a read after a watch has shown that it may have been replaced.
+//! another one. Such a leader continues after it has read that another candidate holds the lease;
+//! or it writes the lease without a read, after a watch has shown that it may have been replaced.
 //!
 //! A *world* is an API server with one lease, two or three processes that are candidates, and the
 //! messages between them. Its next worlds are all that can happen next: time passes, a process
 //! takes its next step, a request arrives, an answer or a watch event is delivered, an attempt is
-//! given up, a leader is stopped, its work ends. Nothing is urgent, so that every request, answer,
-//! watch event and process may be delayed for any time or for ever. This covers lost messages, cut
-//! connections and paused processes. Crashes, duplicated requests, steps of a wall clock, time that
-//! a suspended machine does not count, and changes by hand are *faults*, of which a history has a
-//! limited number.
+//! given up, a leader is stopped, its work ends. Nothing has to happen at once, so every request,
+//! answer, watch event and process may be delayed for any time or for ever. This covers lost
+//! messages, cut connections and paused processes. Crashes, duplicated requests, steps of a wall
+//! clock, suspended machines (whose monotonic clocks stop), and changes by hand are *faults*. A
+//! history has a limited number of them.
 //!
 //! The present is always [`NOW`]: when time passes, all other times move into the past. Versions
-//! are numbered in their order. So worlds that differ only in their age are one world. The search
-//! visits every world that can be reached within its bounds, or the mirror image of that world. It
-//! remembers worlds by hashes of 128 bits: among 10 million worlds, two share one with a
+//! are renumbered, in their order. So worlds that differ only in their age are one world. The
+//! search visits every world that can be reached within its bounds, or the mirror image of that
+//! world. It remembers worlds by hashes of 128 bits: among 10 million worlds, two share one with a
 //! probability of about 10⁻²⁵.
 
 use std::fmt;

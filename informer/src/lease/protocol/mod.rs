@@ -1,4 +1,5 @@
-//! The protocol of a candidate for a lease, without I/O: time and inputs go in, requests come out.
+//! The protocol of a candidate for a lease, without I/O: it receives times and inputs, and returns
+//! requests.
 //!
 //! ```text
 //!                 free, or expired                written
@@ -22,37 +23,39 @@
 //!
 //! 1. Every write contains the version that it replaces, so the holders of a lease form one
 //!    sequence.
-//! 2. A candidate holds the lease only by an answer to its own write, from then until its
-//!    *deadline*: the time when that write was *sent*, plus the renew deadline. A read never makes
-//!    a holder, and never moves a deadline.
+//! 2. A candidate becomes the holder only by an answer to its own write. It holds the lease from
+//!    then until its *deadline*: the time when that write was *sent*, plus the renew deadline. A
+//!    read never makes a candidate the holder, and never moves a deadline.
 //! 3. An answer counts only for the attempt in progress.
-//! 4. Another's lease has expired if its version has not changed for the lease duration since this
-//!    candidate first saw it. The duration is the larger of the candidate's own and the one in the
-//!    lease, by the monotonic clock of the candidate. Times that others wrote are never read.
+//! 4. The lease of another holder has expired if its version has not changed for the lease duration
+//!    since this candidate first saw the version, by the monotonic clock of this candidate. The
+//!    duration is the larger of the candidate's own and the one in the lease. The candidate never
+//!    reads times that others wrote.
 //! 5. A lease without a holder is free. A holder removes its name only after its work has ended.
-//! 6. A lease that does not exist is created at once, but with the creator's name, and is then a
-//!    lease that must expire: the holder of a deleted lease may still be at work. The creator does
-//!    not hold it either, since its request may have been delayed past the creation, the claim and
-//!    the deletion of another lease.
-//! 7. A claim without an answer does not count either: if a read shows it, the lease is one that
-//!    must expire. Each claim increments `leaseTransitions`, also if the holder was the same.
-//! 8. The lease of an earlier term of the same process is free: the work of that term has ended. It
-//!    is recognised by its holder, uid and transitions together. A lease that has only the holder
-//!    in common may come from a delayed creation. Another candidate may have claimed an earlier
-//!    lease, which was then deleted, and may still be at work.
+//! 6. If the lease does not exist, a candidate creates it at once, with its own name as the holder.
+//!    But it does not hold this lease: like every other candidate, it waits until the lease has
+//!    expired. The holder of a deleted lease may still be at work, and the creation may have been
+//!    delayed past the creation, the claim and the deletion of another lease.
+//! 7. A claim without an answer does not count either: if a read shows the claim, the candidate
+//!    waits until this lease has expired. Each claim increments `leaseTransitions`, also if the
+//!    holder was the same.
+//! 8. The lease of an earlier term of the same process is free, because the work of that term has
+//!    ended. The process recognises this lease by holder, uid and transitions together. A lease
+//!    that has only the holder in common may come from a delayed creation: then another candidate
+//!    may have claimed an earlier lease, which was deleted, and may still be at work.
 //!
 //! # Why there is one holder
 //!
-//! By rule 1 a holder is replaced by a write that contains its last version. An observer sends that
-//! write a whole lease duration after it first saw the version, and it can see the version only
-//! after the holder has sent it. By then the holder has passed its deadline, as long as the lease
-//! duration by the observer's clock takes longer than the renew deadline by the holder's. With
-//! client-go's durations of 15 and 10 s the clocks may run at rates that differ by a factor of 1.5.
+//! By rule 1 a holder is replaced by a write that contains the version of the holder's last write.
+//! An observer sends the replacing write a whole lease duration after it first saw that version,
+//! and it can see the version only after the holder has sent its last write. By then the holder has
+//! passed its deadline, as long as the lease duration by the observer's clock takes longer than the
+//! renew deadline by the holder's. With client-go's durations of 15 and 10 s the rates of the
+//! clocks may differ by a factor of less than 1.5.
 //!
 //! There can be two holders if a person removes the holder's name, replaces the lease by one
 //! without a holder, or deletes the lease or its duration while candidates with a shorter lease
-//! duration wait. A suspended machine does not cause this, unless its wall clock stands still as
-//! well.
+//! duration wait. A suspended machine does not cause this, unless its wall clock stops as well.
 
 #[cfg(test)]
 mod defects;

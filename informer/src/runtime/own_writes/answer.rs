@@ -1,7 +1,7 @@
 //! The objects in the answer to a write.
 
 use deltafifo::ResourceVersion;
-use http::Method;
+use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -17,6 +17,8 @@ pub(super) struct Written {
     pub(super) version: Option<ResourceVersion>,
     /// Whether the object was removed from the server, and not only marked for deletion.
     pub(super) is_gone: bool,
+    /// Whether the write created the object.
+    pub(super) is_created: bool,
 }
 
 /// The answer to a write of one object: the object, or a `Status`.
@@ -87,13 +89,19 @@ impl Metadata {
         let [namespace, name, uid] =
             [self.namespace, self.name, self.uid].map(Option::unwrap_or_default);
         let is_complete = !name.is_empty() && !uid.is_empty() && (version.is_some() || is_gone);
-        is_complete.then_some(Written { namespace, name, uid, version, is_gone })
+        let written = Written { namespace, name, uid, version, is_gone, is_created: false };
+        is_complete.then_some(written)
     }
 }
 
 /// Returns the objects in the answer to a write of `target`. Empty if the answer is not an object,
 /// for example after an eviction.
-pub(super) fn written(method: &Method, target: &Target<'_>, body: &[u8]) -> Vec<Written> {
+pub(super) fn written(
+    method: &Method,
+    target: &Target<'_>,
+    status: StatusCode,
+    body: &[u8],
+) -> Vec<Written> {
     let is_deletion = method == Method::DELETE;
     if is_deletion && target.name.is_empty() {
         let items = serde_json::from_slice(body).map(|Collection { items }| items);
@@ -110,12 +118,16 @@ pub(super) fn written(method: &Method, target: &Target<'_>, body: &[u8]) -> Vec<
             uid,
             version: None,
             is_gone: true,
+            is_created: false,
         })
     } else {
         let is_held = is_held_by_spec(target, body);
         metadata.and_then(|metadata| metadata.written(is_deletion, is_held))
     };
-    written.into_iter().collect()
+    // A POST to a subresource is also answered with 201, and may return the object unchanged.
+    let is_of_subresource = method == Method::POST && !target.name.is_empty();
+    let is_created = status == StatusCode::CREATED && !is_of_subresource;
+    written.map(|written| Written { is_created, ..written }).into_iter().collect()
 }
 
 /// Returns whether the object is a namespace with finalizers in its specification.
@@ -131,14 +143,15 @@ fn is_held_by_spec(target: &Target<'_>, body: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use deltafifo::ResourceVersion;
-    use http::{Method, Uri};
+    use http::{Method, StatusCode, Uri};
     use serde_json::{Value, json};
 
     use super::{Target, Written, written};
 
     fn of(method: &Method, path: &'static str, body: &Value) -> Vec<Written> {
         let uri = Uri::from_static(path);
-        written(method, &Target::of(&uri).unwrap(), body.to_string().as_bytes())
+        let target = Target::of(&uri).unwrap();
+        written(method, &target, StatusCode::OK, body.to_string().as_bytes())
     }
 
     fn pod(version: Option<&str>, is_gone: bool) -> Written {
@@ -148,6 +161,7 @@ mod tests {
             uid: "u".to_owned(),
             version: version.and_then(ResourceVersion::parse),
             is_gone,
+            is_created: false,
         }
     }
 
@@ -169,6 +183,20 @@ mod tests {
         body["metadata"]["deletionGracePeriodSeconds"] = 0.into();
         body["metadata"]["finalizers"] = json!(["example.com/f"]);
         assert_eq!(of(&Method::DELETE, POD, &body), [pod(Some("7"), false)]);
+    }
+
+    #[test]
+    fn status_of_an_answer_says_whether_the_object_was_created() {
+        let body = br#"{ "metadata": { "name": "a", "uid": "u", "resourceVersion": "7" } }"#;
+        let is_created = |method, path, status| {
+            let uri = Uri::from_static(path);
+            written(&method, &Target::of(&uri).unwrap(), status, body)[0].is_created
+        };
+        assert!(is_created(Method::POST, PODS, StatusCode::CREATED));
+        assert!(is_created(Method::PATCH, POD, StatusCode::CREATED), "a server-side apply");
+        assert!(!is_created(Method::PATCH, POD, StatusCode::OK));
+        let subresource = "/apis/example.com/v1/namespaces/shop/gates/a/openings";
+        assert!(!is_created(Method::POST, subresource, StatusCode::CREATED));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use tower::BoxError;
 
 use super::Writer;
 use super::answer::written;
+use super::stores::Before;
 use super::target::Target;
 
 /// Returns a client that sends its requests with `client`, and notes what the current reconcile
@@ -45,6 +46,8 @@ struct Writing {
     writer: Writer,
     method: Method,
     uri: Uri,
+    /// The stores before the request was sent.
+    before: Vec<Option<Before>>,
 }
 
 impl Writing {
@@ -57,10 +60,11 @@ impl Writing {
             return None;
         }
         let target = Target::of(request.uri())?;
-        if !writer.writes.observes(&target) {
+        let before = writer.writes.before(&target);
+        if before.iter().all(Option::is_none) {
             return None;
         }
-        Some(Self { method: method.clone(), uri: request.uri().clone(), writer })
+        Some(Self { method: method.clone(), uri: request.uri().clone(), before, writer })
     }
 
     /// Reads the answer and notes what it says. Returns the same answer.
@@ -71,8 +75,9 @@ impl Writing {
         let (head, body) = response.into_parts();
         let body = body.collect().await?.to_bytes();
         if let Some(target) = Target::of(&self.uri) {
-            for object in written(&self.method, &target, &body) {
-                self.writer.writes.note(&self.writer.key, &self.writer.uid, &target, &object);
+            let Writer { writes, key, uid } = &self.writer;
+            for object in written(&self.method, &target, head.status, &body) {
+                writes.note(key, uid, &target, &self.before, &object);
             }
         }
         Ok(Response::from_parts(head, Body::from(body)))

@@ -106,11 +106,24 @@
 //! A write is seen once the store of *each* informer of that resource has the object in that
 //! version or a later one, or has [applied](deltafifo::IndexReader::applied_version) the version. A
 //! deletion is seen once the store has caught up with the object, and does not have that uid. In a
-//! store with keys of your own, a deletion whose answer has no version counts as seen at once. If
-//! the API server is restored from a backup, writes from before the restore count as seen as soon
-//! as the store has noticed it. A write that the restored server answers before that counts as
-//! seen at once, because the store has passed its version. So until the store is listed again, a
-//! reconcile may miss what it wrote after the restore.
+//! store with keys of your own, a deletion whose answer has no version counts as seen at once.
+//!
+//! If the API server is restored from a backup, its versions continue from a lower one. A store
+//! notices this when it is listed at a lower version than before, and writes from before the
+//! restore then count as seen. The restored server may answer a write earlier:
+//!
+//! * If an object was created (201, also by a server-side apply) at a version that the store had
+//!   applied before the request, the server was restored. The creation is seen once the store has
+//!   that object, or has noticed the restore and then applied the version. In a store with keys of
+//!   your own, and beyond 256 objects, only the latter counts, because the object is not looked up.
+//! * Another write counts as seen at once, unless it deleted an object that is stored. Its version
+//!   may also be that of a write that changed nothing. So the next reconcile may begin with the
+//!   state from before the restore. If it replaces the object, the server refuses that with a
+//!   conflict, because the request carries the version of that state.
+//!
+//! The client and the informers must be of one cluster, because the versions of two clusters cannot
+//! be compared. If an informer of another cluster has the same kind, it is waited for although it
+//! does not show the write.
 //!
 //! An informer whose selectors exclude the object never contains it. The write is then seen only at
 //! the next bookmark. API servers send one about every minute, so the wait usually ends with an

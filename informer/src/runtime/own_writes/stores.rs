@@ -11,9 +11,13 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, FusedFuture};
 use tokio::sync::Notify;
 
+use super::answer::Written;
 use super::notes::Note;
 use super::target::Target;
 use crate::shared_informer::{Notification, SharedInformer};
+
+/// A version that no server reaches: a wait for it ends when the store notices a restore.
+const NEVER: &str = "99999999999999999999";
 
 /// The stores of a controller that is starting.
 #[derive(Default)]
@@ -34,6 +38,22 @@ impl ObservedStores {
     }
 }
 
+/// A store before a write.
+pub(super) struct Before {
+    history: u64,
+    applied: Option<ResourceVersion>,
+}
+
+impl Before {
+    /// Returns whether the answer to a write shows that the API server was restored from a backup,
+    /// and that the store, which now is in this history, has not noticed it. Without a restore, a
+    /// creation has a greater version than all that were applied before its request was sent.
+    pub(super) fn is_outdated(&self, history: u64, written: &Written) -> bool {
+        let is_applied = written.version.is_some() && self.applied >= written.version;
+        written.is_created && is_applied && self.history == history
+    }
+}
+
 /// A store, without the type of its objects.
 pub(super) trait ObservedStore: Send + Sync {
     fn title(&self) -> &str;
@@ -44,11 +64,14 @@ pub(super) trait ObservedStore: Send + Sync {
     /// Returns the number of restores of the API server that the store has noticed.
     fn history(&self) -> u64;
 
+    /// Returns the history and the applied version.
+    fn before(&self) -> Before;
+
     /// Returns whether the store shows the write. Records in the note whether the object is stored.
     fn shows(&self, note: &mut Note) -> bool;
 
     /// Waits until the store shows the write, or can never show it because the informer has stopped
-    /// or the API server was restored.
+    /// or the API server was restored later.
     fn wait(self: Arc<Self>, note: Note) -> BoxFuture<'static, ()>;
 }
 
@@ -85,6 +108,24 @@ impl<K: Send + Sync + 'static, M: Meta<K>> WrittenStore<K, M> {
         Self { title, resource, namespace, store, waiting: Mutex::default() }
     }
 
+    fn applied_version(&self) -> Option<ResourceVersion> {
+        ResourceVersion::parse(&self.store.applied_version()?)
+    }
+
+    /// Waits until the store has applied the version of a note of this history. If the store is in
+    /// an earlier history, waits only until the next one begins, and returns
+    /// [`WaitError::Rewound`].
+    async fn wait_applied(&self, history: u64, version: Option<&str>) -> Result<(), WaitError> {
+        let Some(version) = version else { return pending().await };
+        let mut next = pin!(self.store.wait_for_resource_version_async(NEVER));
+        // The first poll begins the wait. A history that begins after the comparison then ends it.
+        let ended = next.as_mut().now_or_never();
+        if ended.is_none() && self.store.history() < history {
+            return next.await;
+        }
+        self.store.wait_for_resource_version_async(version).await
+    }
+
     /// Returns the waiters for the object of a notification. The caller wakes them after it has
     /// handled the notification, so that a reconcile which they hold back is merged with the one
     /// that the notification requests.
@@ -118,15 +159,25 @@ impl<K: Send + Sync + 'static, M: Meta<K>> ObservedStore for WrittenStore<K, M> 
         self.store.history()
     }
 
+    fn before(&self) -> Before {
+        // The history first: if it still is the same at the answer, the version belongs to it.
+        let history = self.history();
+        Before { history, applied: self.applied_version() }
+    }
+
     fn shows(&self, note: &mut Note) -> bool {
-        if self.store.history() != note.history {
+        let history = self.store.history();
+        if history > note.history {
             return true;
         }
-        let parse = |version: Option<&str>| version.and_then(ResourceVersion::parse);
+        let applied = self.applied_version();
+        // The list that shows a restore begins the history, and is handled later. Until then, the
+        // store may have objects from before the restore, whose versions cannot be compared.
+        let is_listed = history == note.history && (history == 0 || applied.is_some());
         let has = |version: Option<ResourceVersion>| {
             note.version.as_ref().is_some_and(|least| version.as_ref() >= Some(least))
         };
-        let is_applied = has(parse(self.store.applied_version().as_deref()));
+        let is_applied = is_listed && has(applied);
         if is_applied && !note.is_gone {
             return true;
         }
@@ -135,10 +186,11 @@ impl<K: Send + Sync + 'static, M: Meta<K>> ObservedStore for WrittenStore<K, M> 
         let stored = has_keys.then(|| self.store.get_by_key(&note.object)).flatten();
         let meta = self.store.keys().meta();
         let (is_same, is_reached) = match &stored {
-            Some(object) => (
-                meta.written_uid(object).is_some_and(|uid| *uid == *note.uid),
-                has(parse(meta.version(object))),
-            ),
+            Some(object) => {
+                let is_same = meta.written_uid(object).is_some_and(|uid| *uid == *note.uid);
+                let version = meta.version(object).and_then(ResourceVersion::parse);
+                (is_same, (is_listed || is_same) && has(version))
+            }
             None => (false, false),
         };
         note.was_stored |= is_same;
@@ -155,13 +207,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> ObservedStore for WrittenStore<K, M> 
         async move {
             let waiting = Waiting::of(&self, &note.object);
             let version = note.version.as_ref().map(ToString::to_string);
-            let applied = async {
-                match &version {
-                    Some(version) => self.store.wait_for_resource_version_async(version).await,
-                    None => pending().await,
-                }
-            };
-            let mut applied = pin!(applied.fuse());
+            let history = note.history;
+            let wait_applied = || self.wait_applied(history, version.as_deref()).fuse();
+            let mut applied = pin!(wait_applied());
             loop {
                 let mut changed = pin!(waiting.changed.notified());
                 // Changes from here on are noticed.
@@ -171,10 +219,12 @@ impl<K: Send + Sync + 'static, M: Meta<K>> ObservedStore for WrittenStore<K, M> 
                 }
                 tokio::select! {
                     () = changed => {}
-                    applied = &mut applied, if !applied.is_terminated() => match applied {
+                    ended = &mut applied, if !applied.is_terminated() => match ended {
                         // The store has applied the version, or does not track versions: check
                         // again.
                         Ok(()) | Err(WaitError::Version(_)) => {}
+                        // The store has noticed a restore: check again.
+                        Err(WaitError::Rewound { .. }) => applied.set(wait_applied()),
                         Err(_) => return,
                     },
                 }

@@ -19,8 +19,10 @@ pub(super) struct OwnLease<T> {
     /// The renewals that were answered, and whose versions the view does not contain yet.
     pub(super) unseen: Vec<Renewal>,
     pub(super) attempts: Attempts,
-    /// The time of the monotonic clock of the next renewal.
-    pub(super) renew_at: Duration,
+    /// The time of the monotonic clock when the last write was sent that was answered.
+    pub(super) written: Duration,
+    /// Whether a renewal was sent.
+    pub(super) has_renewed: bool,
 }
 
 /// A renewal that was answered.
@@ -37,7 +39,8 @@ impl<T> Default for OwnLease<T> {
             record: None,
             unseen: Vec::new(),
             attempts: Attempts::default(),
-            renew_at: Duration::ZERO,
+            written: Duration::ZERO,
+            has_renewed: false,
         }
     }
 }
@@ -68,7 +71,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
                 return Some(self.send_own(now, LeaseName::Group, Purpose::Create, write));
             }
             // A member that may not write its Lease again must get no shard, so the Lease is ready
-            // with its first renewal.
+            // with its first renewal at the earliest.
             (Phase::Joining, None) => (Purpose::Create, Write::Create { holder, is_ready: false }),
             (Phase::Live(_), Some(record)) if self.is_stopping && self.holds_nothing() => {
                 (Purpose::Delete, Write::Delete { base: record.clone() })
@@ -76,16 +79,19 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             (Phase::Joining | Phase::Live(_), Some(record)) => {
                 // The first renewal follows the creation as soon as the view shows that. Before, a
                 // conflict could mean that the Lease is gone or that another client wrote to it.
-                let is_first = self.phase == Phase::Joining && self.own.unseen.is_empty();
-                // The others assign nothing to a member that is not ready, so they must know at
-                // once.
-                let is_due = now.monotonic >= self.own.renew_at
-                    || is_first && self.sees_own()
+                let is_joining = self.phase == Phase::Joining;
+                let is_first = is_joining && !self.own.has_renewed && self.sees_own();
+                // The others assign shards to a ready member, so one that joins is ready for a
+                // single attempt: if its view or the answers are late, it may never be live.
+                let is_ready = !self.is_stopping && (!is_joining || is_first);
+                // Until the others see that a member stops, they assign shards to it.
+                let is_due = now.monotonic >= self.renews_at()
+                    || is_first
                     || self.is_stopping && record.is_ready;
                 if !is_due {
                     return None;
                 }
-                (Purpose::Renew, replace(record, holder, !self.is_stopping))
+                (Purpose::Renew, replace(record, holder, is_ready))
             }
             (Phase::Lost(_), Some(record)) => {
                 mutant!(self, FencesItselfBeforeIdle => let is_idle = true);
@@ -109,7 +115,21 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         let number = self.number();
         let base = self.own.record.as_ref().map_or(0, |record| record.version);
         self.own.attempts.flight = Some(Flight { number, purpose, base, sent: now });
+        self.own.has_renewed |= purpose == Purpose::Renew;
         Request { name, number, write }
+    }
+
+    /// Returns the time of the monotonic clock of the next renewal. It comes sooner while the
+    /// member joins or its view is late, because a renewal counts only once it has been seen, and
+    /// while the Lease is not ready.
+    pub(super) fn renews_at(&self) -> Duration {
+        let is_ready = self.own.record.as_ref().is_some_and(|record| record.is_ready);
+        let is_late = self.phase == Phase::Joining
+            || !self.own.unseen.is_empty()
+            || !is_ready && !self.is_stopping;
+        let period = self.timing.renew_period();
+        let period = if is_late { period.min(self.timing.retry_period) } else { period };
+        self.own.written.saturating_add(period)
     }
 
     /// Returns whether this member holds, drains and claims no shard, and no Lease of a shard in
@@ -142,11 +162,9 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             {
                 let (Phase::Joining | Phase::Live(_)) = self.phase else { return };
                 self.own.learn(record);
+                self.own.written = flight.sent.monotonic;
                 if flight.purpose == Purpose::Renew {
                     self.renewed(now, flight, record.version);
-                } else {
-                    let sent = flight.sent.monotonic;
-                    self.own.renew_at = sent.saturating_add(self.timing.retry_period);
                 }
             }
             // The Lease exists: an earlier creation was applied, or another member has created the
@@ -176,8 +194,6 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         let renewal = Renewal { version, deadline: self.deadline(flight) };
         self.own.unseen.retain(|renewal| !renewal.deadline.has_passed(now));
         self.own.unseen.push(renewal);
-        let period = self.timing.renew_period();
-        self.own.renew_at = flight.sent.monotonic.saturating_add(period);
         self.confirm(now);
     }
 

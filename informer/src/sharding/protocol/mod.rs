@@ -54,6 +54,10 @@
 //! 8. An owner that sees its shard's Lease gone, made anew or held by another forgets the shard.
 //! 9. A member that has lost its Lease fences that Lease itself once no work is in progress, and
 //!    joins again under another identity.
+//! 10. Shards are assigned to members whose Leases say that they are *ready*. A member says so
+//!     while it is live and not asked to stop. While it joins, it says so in its first renewal
+//!     only, and only if its view contains the creation. The others would wait for a member that
+//!     stays ready and is never live, because its view or the answers are late.
 //!
 //! # Why no two members work on a shard
 //!
@@ -361,6 +365,11 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         }
     }
 
+    /// Returns whether the member has a Lease and is not live yet.
+    pub(crate) fn is_joining(&self) -> bool {
+        self.phase == Phase::Joining && self.own.record.is_some()
+    }
+
     /// Returns the state of a shard's Lease since the claim by which this member owns the shard, or
     /// `None` if it does not own the shard.
     pub(crate) fn claim(&self, shard: u8) -> Option<&Record<T>> {
@@ -578,7 +587,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             Phase::Live(deadline) => Some(deadline.monotonic),
             _ => None,
         };
-        let own = [Some(self.own.renew_at), deadline].into_iter();
+        let own = [Some(self.renews_at()), deadline].into_iter();
         let own = own.chain(self.own.attempts.wakes_at());
         let shards = self.shards.iter().zip(&self.view.shards).flat_map(|(shard, seen)| {
             let frees_at = Some(self.frees_at(seen));

@@ -227,8 +227,85 @@ fn member_is_live_and_ready_with_its_first_renewal() {
     group.member.answered(at(1), &ME, renewal.number, &UNCLEAR);
     assert_eq!(group.run(2), (vec![], wait(3)), "it may not renew its Lease, and gets no shard");
     group.run(3);
-    assert!(group.server.lease(ME).unwrap().is_ready);
     assert_eq!(group.member.works_until(), Some(at(13)));
+    assert!(!group.server.lease(ME).unwrap().is_ready, "the first renewal was not answered");
+    group.run(5);
+    assert!(group.server.lease(ME).unwrap().is_ready);
+}
+
+#[test]
+fn member_whose_renewals_are_not_answered_is_ready_for_one_of_them() {
+    let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
+    let creation = group.run_until(0, ME);
+    let created = group.server.apply(creation);
+    group.member.answered(at(0), &ME, creation.number, &created);
+    for second in (0..60).step_by(4) {
+        let renewal = group.run_until(second, ME);
+        group.server.apply(renewal);
+        assert_eq!(group.server.lease(ME).unwrap().is_ready, second == 0);
+        group.member.answered(at(second + 2), &ME, renewal.number, &UNCLEAR);
+    }
+    assert_eq!(group.member.works_until(), None);
+}
+
+#[test]
+fn member_whose_watch_is_late_is_ready_once_it_is_live() {
+    let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
+    group.server.is_watched = false;
+    for second in 0..20 {
+        assert_eq!(group.run(second).0, []);
+        assert!(!group.server.lease(ME).unwrap().is_ready, "at {second}");
+    }
+    // The watch is late by more than the renew deadline: it shows the creation.
+    let (name, version, record) = group.server.unseen.remove(0);
+    group.member.observed(at(20), &name, version, record.as_ref());
+    group.run(20);
+    assert!(!group.server.lease(ME).unwrap().is_ready);
+    group.server.is_watched = true;
+    group.run(22);
+    assert_eq!(group.member.works_until(), Some(at(32)));
+    assert!(group.server.lease(ME).unwrap().is_ready);
+    assert_eq!(group.run(23).1, wait(27), "a third of the lease duration after the last renewal");
+}
+
+#[test]
+fn member_that_is_ready_and_not_live_is_no_longer_ready_with_its_next_renewal() {
+    let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
+    let creation = group.run_until(0, ME);
+    let created = group.server.apply(creation);
+    group.member.answered(at(0), &ME, creation.number, &created);
+    group.watch(0);
+    group.server.is_watched = false;
+    group.run(0);
+    assert!(group.server.lease(ME).unwrap().is_ready);
+    assert_eq!(group.run(1), (vec![], wait(2)));
+    group.run(2);
+    assert!(!group.server.lease(ME).unwrap().is_ready);
+}
+
+#[test]
+fn member_stays_live_while_its_watch_is_late_by_less_than_its_deadline_allows() {
+    for lag in 0..8 {
+        let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
+        group.server.is_watched = false;
+        let (mut late, mut live_since) = (Vec::new(), None);
+        for second in 0..60 {
+            let seen = std::mem::take(&mut group.server.unseen);
+            late.extend(seen.into_iter().map(|event| (second - 1 + lag, event)));
+            let is_late = |(due, _): &(u64, WatchEvent)| *due > second;
+            let at_last = late.iter().position(is_late).unwrap_or(late.len());
+            for (_, (name, version, record)) in late.drain(..at_last) {
+                group.member.observed(at(second), &name, version, record.as_ref());
+            }
+            group.run(second);
+            if group.member.works_until().is_some() {
+                live_since.get_or_insert(second);
+            }
+            let was_live = live_since.is_some();
+            assert_eq!(group.member.works_until().is_some(), was_live, "late by {lag} at {second}");
+        }
+        assert!(live_since.is_some_and(|second| second < 20), "late by {lag}: {live_since:?}");
+    }
 }
 
 #[test]

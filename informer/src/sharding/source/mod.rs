@@ -296,8 +296,7 @@ where
     /// lists](crate::reflector::ReflectorBuilder::watch_list). A page has 10,000 objects, unless
     /// [another size](crate::reflector::ReflectorBuilder::page_size) is chosen. It is received in
     /// pieces, of which at most 12 MiB wait to be decoded, whatever the size of the page. If the
-    /// token of a page expires (410), what the list has shown leaves the store again, and the next
-    /// attempt requests a single page. An informer of
+    /// token of a page expires (410), the objects are listed again in a single page. An informer of
     /// [namespaces](SharedInformer::in_namespaces), and a
     /// [factory](crate::shared_informer::SharedInformerFactory), have no split mode.
     ///

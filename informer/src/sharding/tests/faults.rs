@@ -190,6 +190,17 @@ async fn replica_that_lacks_a_right_takes_no_shard() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn member_that_is_never_live_reports_that_each_minute() {
+    let server = server();
+    let replica = Replica::start_with(builder_of(forbidding(&server, Verb::Update), "a"));
+    sleep(150 * SECOND).await;
+    let is_not_live = |error: &String| error.contains("has had a lease for");
+    let reported: Vec<_> = replica.reported().into_iter().filter(is_not_live).collect();
+    assert_eq!(reported.len(), 2, "{reported:?}");
+    assert!(replica.group.owned().borrow().is_empty());
+}
+
 /// Returns a client whose requests with this verb are forbidden.
 fn forbidding(server: &ApiServer, forbidden: Verb) -> Client {
     let client = server.client();
@@ -292,13 +303,20 @@ async fn one_of_the_leases_of_shards_without_the_label_is_reported_each_minute()
     replica.owns(16).await;
 }
 
+/// The writes in which a webhook removes labels.
+type Strips = &'static [http::Method];
+
+const ALL_WRITES: Strips = &[http::Method::POST, http::Method::PUT];
+const UPDATES: Strips = &[http::Method::PUT];
+
 /// Returns a client of the server through a webhook that removes the labels from the Leases of
-/// members while the value of the sender is true.
-fn stripping(server: &ApiServer) -> (Client, watch::Sender<bool>) {
+/// members, in the writes that the value of the sender has: at first all.
+fn stripping(server: &ApiServer) -> (Client, watch::Sender<Strips>) {
     let client = server.client();
-    let (strips, is_stripping) = watch::channel(true);
+    let (strips, are_stripped) = watch::channel(ALL_WRITES);
     let webhook = tower::service_fn(move |request: http::Request<Body>| {
-        let (client, strips) = (client.clone(), *is_stripping.borrow());
+        let strips = are_stripped.borrow().contains(request.method());
+        let client = client.clone();
         async move {
             let (parts, body) = request.into_parts();
             let bytes = body.collect_bytes().await?;
@@ -356,14 +374,14 @@ async fn leases_of_members_without_the_label_do_not_accumulate() {
     sleep(100 * SECOND).await;
     assert!(replica.group.owned().borrow().is_empty(), "no member is seen");
     assert!(members(&server).await.len() <= 1, "{:?}", members(&server).await);
-    strips.send_replace(false);
+    strips.send_replace(&[]);
     replica.owns(16).await;
     assert_eq!(members(&server).await.len(), 1);
-    // The next renewal loses the label. The membership ends, perhaps before its Lease is deleted.
-    strips.send_replace(true);
+    // The next renewal loses the label.
+    strips.send_replace(ALL_WRITES);
     replica.owns(0).await;
     sleep(600 * SECOND).await;
-    assert!(members(&server).await.len() <= 2, "{:?}", members(&server).await);
+    assert!(members(&server).await.len() <= 1, "{:?}", members(&server).await);
 }
 
 /// Returns the number of creations in this time.
@@ -384,10 +402,29 @@ async fn lease_of_a_member_that_loses_its_label_is_created_less_and_less_often()
     assert_eq!(later, 3, "after 14, 30 and 62 s");
     let at_last = creations_in(&server, HOUR).await;
     assert!((59..=60).contains(&at_last), "one each minute: {at_last}");
-    strips.send_replace(false);
+    strips.send_replace(&[]);
     let began = Instant::now();
     replica.owns(16).await;
     assert!(began.elapsed() <= 61 * SECOND, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn member_whose_renewals_lose_the_label_joins_less_and_less_often() {
+    let server = server();
+    let (client, strips) = stripping(&server);
+    strips.send_replace(UPDATES);
+    let replica = Replica::start_with(builder_of(client, "a"));
+    sleep(300 * SECOND).await;
+    let later = creations_in(&server, HOUR).await;
+    assert!((58..=60).contains(&later), "one each minute: {later}");
+    assert!(members(&server).await.len() <= 1, "{:?}", members(&server).await);
+    assert!(replica.group.owned().borrow().is_empty(), "no member is live");
+    let error = replica.reported().remove(0);
+    assert!(error.contains("without the label deltafifo/group=counter"), "{error}");
+    strips.send_replace(&[]);
+    let began = Instant::now();
+    replica.owns(16).await;
+    assert!(began.elapsed() <= 80 * SECOND, "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

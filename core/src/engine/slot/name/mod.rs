@@ -1,5 +1,5 @@
-//! The key of a slot, and the number of the known object's version. A key of up to 39 bytes lies in
-//! the slot's own cache line.
+//! The key of a slot, and the version of the known object as a number. A key of up to 39 bytes is
+//! in the slot's own cache line.
 //!
 //! | key | place | room for a version |
 //! | --- | --- | --- |

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::NotSeen;
 use super::answer::Written;
-use super::stores::{ObservedStore, ObservedStores};
+use super::stores::{Before, ObservedStore, ObservedStores};
 use super::target::Target;
 
 /// The longest time of one wait.
@@ -45,7 +45,8 @@ pub(super) struct Note {
     pub(super) is_gone: bool,
     /// Whether the store had the object, in any version, since the first write.
     pub(super) was_stored: bool,
-    /// The history of the store at the time of the write.
+    /// The history of the store to which the version belongs: the one at the time of the answer, or
+    /// the next one if the answer shows a restore that the store has not noticed.
     pub(super) history: u64,
     at: Instant,
 }
@@ -60,13 +61,20 @@ impl Note {
     /// Returns whether this is the same write.
     fn is_same(&self, other: &Self) -> bool {
         let is_same_write = self.uid == other.uid && self.version == other.version;
-        self.is_of(other) && is_same_write && self.is_gone == other.is_gone
+        let is_same_state = self.is_gone == other.is_gone && self.history == other.history;
+        self.is_of(other) && is_same_write && is_same_state
     }
 
     /// Adds a later write of the same object. Keeps the greater version: if the object was created
-    /// and then removed, the store must have the creation before its absence means anything.
+    /// and then removed, the store must have the creation before its absence means anything. A
+    /// version of an earlier history is dropped, because a restore has made it meaningless.
     fn merge(&mut self, later: Self) {
-        let Self { version, was_stored, .. } = mem::replace(self, later);
+        let Self { version, was_stored, history, .. } = mem::replace(self, later);
+        if self.history > history {
+            return;
+        }
+        // If the earlier write has shown a restore, then the later one is of that history, too.
+        self.history = history;
         self.was_stored |= was_stored;
         self.version = self.version.take().max(version);
     }
@@ -91,18 +99,22 @@ impl OwnWrites {
         Arc::new(Self { stores: stores.0, notes: Mutex::new(notes) })
     }
 
-    /// Returns whether a store may show a write of this target.
-    pub(super) fn observes(&self, target: &Target<'_>) -> bool {
-        self.stores.iter().any(|store| store.observes(target))
+    /// Returns the present state of each store that may show a write of this target, and `None` for
+    /// the other stores.
+    pub(super) fn before(&self, target: &Target<'_>) -> Vec<Option<Before>> {
+        let state = |store: &Arc<dyn ObservedStore>| store.observes(target).then(|| store.before());
+        self.stores.iter().map(state).collect()
     }
 
     /// Notes a write for the main object with this key and uid, in each store that may show it.
-    /// O(stores), and after many notes O(notes).
+    /// `before` has the states of the stores before the request was sent. O(stores), and after many
+    /// notes O(notes).
     pub(super) fn note(
         &self,
         key: &Arc<str>,
         author: &Arc<str>,
         target: &Target<'_>,
+        before: &[Option<Before>],
         written: &Written,
     ) {
         let target = Target { namespace: &written.namespace, ..*target };
@@ -111,10 +123,13 @@ impl OwnWrites {
             namespace => format!("{namespace}/{}", written.name),
         };
         let (object, uid) = (Arc::<str>::from(object), Arc::<str>::from(&*written.uid));
-        for (number, store) in self.stores.iter().enumerate() {
+        for (number, (store, before)) in self.stores.iter().zip(before).enumerate() {
             if !store.observes(&target) {
                 continue;
             }
+            let history = store.history();
+            let is_restored =
+                before.as_ref().is_some_and(|before| before.is_outdated(history, written));
             let mut note = Note {
                 author: Arc::clone(author),
                 store: number,
@@ -123,7 +138,7 @@ impl OwnWrites {
                 version: written.version.clone(),
                 is_gone: written.is_gone,
                 was_stored: false,
-                history: store.history(),
+                history: history + u64::from(is_restored),
                 at: Instant::now(),
             };
             let is_shown = store.shows(&mut note);

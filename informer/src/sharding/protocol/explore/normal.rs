@@ -228,8 +228,9 @@ impl Search<'_> {
             // The answer would come too late.
             member.own.attempts.abandon();
         }
-        let OwnLease { unseen, attempts, renew_at, .. } = &mut member.own;
-        *renew_at = NOW.monotonic;
+        let OwnLease { unseen, attempts, written, .. } = &mut member.own;
+        // A renewal may be sent at any time.
+        *written = Duration::ZERO;
         unseen.retain(|renewal| !renewal.deadline.has_passed(NOW));
         normalise_attempts(attempts);
         match &mut attempts.flight {

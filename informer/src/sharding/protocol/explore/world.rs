@@ -384,7 +384,7 @@ impl Process {
         for renewal in &mut member.own.unseen {
             renewal.deadline = change(renewal.deadline);
         }
-        monotonic(&mut member.own.renew_at);
+        monotonic(&mut member.own.written);
         flight(&mut member.own.attempts);
         for peer in &mut member.view.peers {
             peer.seen.since = change(peer.seen.since);

@@ -217,14 +217,14 @@ enum Defect {
 /// shipped code or of the simulation changes the histories, that of a later seed does.
 const DEFECTS: [(Defect, Range<u64>); 10] = [
     (Defect::OfTasks(TaskMutant::ClientIsNotFenced), 0..100),
-    (Defect::OfTasks(TaskMutant::WorkOutlivesPermit), 129..600),
+    (Defect::OfTasks(TaskMutant::WorkOutlivesPermit), 339..1000),
     (Defect::OfTasks(TaskMutant::StoreIsNotFilled), 4..300),
     (Defect::OfProtocol(Mutant::KeysNotEnqueued), 0..100),
     (Defect::OfProtocol(Mutant::ReleasesBeforeIdle), 1..100),
     (Defect::OfProtocol(Mutant::FencesLiveMember), 0..100),
     (Defect::OfProtocol(Mutant::WorksForLeaseDuration), 29..300),
-    (Defect::OfProtocol(Mutant::DeadlineFromAnswer), 1310..2000),
-    (Defect::OfProtocol(Mutant::AbsentMemberIsDead), 209..600),
+    (Defect::OfProtocol(Mutant::DeadlineFromAnswer), 1369..2400),
+    (Defect::OfProtocol(Mutant::AbsentMemberIsDead), 258..800),
     (Defect::OfProtocol(Mutant::MemberIgnoresMonotonicClock), 170..1000),
 ];
 

@@ -1,11 +1,11 @@
-//! The protocol between changes and walks. It decides whether a worker or a walk notifies a handler
-//! of an object, when the handler is added or resynced while objects change.
+//! The protocol between changes and walks. If a handler is added or resynced while objects change,
+//! it decides for each object whether a worker or the walk notifies the handler.
 //!
-//! A key is **active** from before a worker applies a change of it to the store until after the
-//! worker has offered the change to all handlers. In this time no other worker has the key. (For a
-//! list of an in-order queue, all keys are active.) [`ActiveKeys`] has the active key of each
-//! worker. Each handler has an **inbox**: the state behind the handler's lock, which is its buffer
-//! and the position of its walk over the store.
+//! A key is **active** while a worker applies a change of the key to the store and offers the
+//! change to all handlers. In this time no other worker has the key. (While a list of an in-order
+//! queue is applied, all keys are active.) [`ActiveKeys`] has the active key of each worker. Each
+//! handler has an **inbox**: the state behind the handler's lock, which is its buffer and the
+//! position of its walk over the store.
 //!
 //! ```text
 //!   worker:  set the active key | apply | offer to every inbox | clear the active key
@@ -14,13 +14,13 @@
 //!            | push the objects whose keys are not active
 //! ```
 //!
-//! Changes of keys that the walk has not reached are left to the walk: `offer` drops them. A key
-//! that the walk reaches is
+//! Changes of keys that the walk has not reached are left to the walk: `offer` drops them. When the
+//! walk reaches a key, the key is
 //!
-//! * **not active.** Then every change of it is either stored and offered, or neither. So the
-//!   object that was read is the state after all changes that were offered before, and before all
-//!   changes that will be offered later. (If a worker begins between the read and the check, the
-//!   check finds its active key. If it begins after the check, its offer waits for the inbox's
+//! * **not active.** Then each change of the key is either both stored and offered, or neither. So
+//!   the object that was read is the state after all changes that were offered before, and before
+//!   all changes that will be offered later. (If a worker begins between the read and the check,
+//!   the check finds its active key. If it begins after the check, its offer waits for the inbox's
 //!   lock, and comes after the object that was read.)
 //! * **active.** The read may have seen the state before or after the change, or no object, and
 //!   the change may or may not be offered yet. So the walk discards the object that it read, and
@@ -29,9 +29,9 @@
 //!   still has the key: the handler is notified of the stored object.
 //!
 //! While all keys are active, a walk waits until the worker has ended its work on them. So the
-//! first notification of a key is always the state after all changes that were not offered to the
-//! handler, and the last is the stored state. Notifications of a key are in order because only the
-//! worker that has the key offers them.
+//! first notification of a key always has the state after all changes that were not offered to the
+//! handler, and the last one has the stored state. Notifications of a key are in order because only
+//! the worker that has the key offers them.
 //!
 //! In the walk of a periodic resync the handler already knows the objects. So `offer` drops no
 //! change, and no key is recorded as passed: the walk leaves an active key out.
@@ -40,7 +40,7 @@
 //! | --- | --- |
 //! | a handler is on the list before its walk begins | changes offered in between would reach it neither by an offer nor by the walk |
 //! | a walk reads the store before it checks the active keys | a worker could begin, store and end in between, and the handler would be notified twice |
-//! | a key counts as reached by its place in the order, stored or not | a deletion could be stored and not offered yet, and be offered to a handler that never saw the object |
+//! | whether the walk has reached a key follows from the key's place in the order, also if the key is not stored | a deletion that is stored and not offered yet could be offered to a handler that was never notified of the object |
 //! | a worker clears its active key before it settles | a walk in between would record a passed key that no worker will settle |
 //! | a worker releases the key only after it has settled | another worker's change would be offered before the settled state |
 //!

@@ -71,6 +71,7 @@ pub(super) async fn run(context: &GroupContext, mut stop: Stop<'_>) -> Result<()
     let mut is_first = true;
     let retry_period = context.timing.retry_period;
     let mut pause = retry_period;
+    let mut not_live_since = None;
     loop {
         tokio::select! {
             biased;
@@ -80,7 +81,7 @@ pub(super) async fn run(context: &GroupContext, mut stop: Stop<'_>) -> Result<()
         let began = Instant::now();
         let identity: Arc<str> = context.new_identity().into();
         let span = tracing::info_span!("shard_group", group = context.title(), %identity);
-        let mut member = Member::new(context, identity);
+        let mut member = Member::new(context, identity, not_live_since);
         let end = member.run(&mut stop).instrument(span).await;
         if let Some(mismatch) = member.mismatch.take() {
             return Err(mismatch);
@@ -106,15 +107,17 @@ pub(super) async fn run(context: &GroupContext, mut stop: Stop<'_>) -> Result<()
             () = member.last_answers() => {}
         }
         // A lease that is deleted again and again must not cause a flood of requests.
-        let was_live = member.deadline.is_some();
+        if member.deadline.is_some() {
+            pause = retry_period;
+        }
+        not_live_since = member.not_live_since;
         drop(member);
         tokio::select! {
             biased;
             () = stop.requested() => return Ok(()),
             () = sleep(pause.saturating_sub(began.elapsed())) => {}
         }
-        let doubled = pause.saturating_mul(2).min(MAX_PAUSE.max(retry_period));
-        pause = if was_live { retry_period } else { doubled };
+        pause = pause.saturating_mul(2).min(MAX_PAUSE.max(retry_period));
     }
 }
 
@@ -180,8 +183,9 @@ struct Member<'g> {
     open: ShardSet,
     /// The shards whose gate was closed, and whose work has not ended.
     drains: Drains,
-    /// The time of the monotonic clock since which the member has a Lease and is not live.
-    joining_since: Option<Duration>,
+    /// The time of the monotonic clock since which the members of this process have Leases and none
+    /// of them was live.
+    not_live_since: Option<Duration>,
     /// The last deadline of the member.
     deadline: Option<Clocks>,
     mismatch: Option<RunError>,
@@ -193,7 +197,11 @@ struct Member<'g> {
 }
 
 impl<'g> Member<'g> {
-    fn new(context: &'g GroupContext, identity: Arc<str>) -> Self {
+    fn new(
+        context: &'g GroupContext,
+        identity: Arc<str>,
+        not_live_since: Option<Duration>,
+    ) -> Self {
         let api =
             GroupApi::new(context.lease_client.clone(), context.format.clone(), context.timing);
         let shards = context.format.shards;
@@ -212,7 +220,7 @@ impl<'g> Member<'g> {
             has_listed: false,
             open: ShardSet::default(),
             drains: Drains::default(),
-            joining_since: None,
+            not_live_since,
             deadline: None,
             mismatch: None,
             failing: Failing::default(),
@@ -236,7 +244,7 @@ impl<'g> Member<'g> {
             };
             let now = clock.now().monotonic;
             self.report_drains(now);
-            self.report_joining(now);
+            self.report_not_live(now);
             // No timer follows the wall clock, so the protocol looks at it once per retry period.
             let tick = now.saturating_add(tick);
             let mut wake = wake.map_or(tick, |wake| wake.min(tick));
@@ -504,14 +512,16 @@ impl<'g> Member<'g> {
         }
     }
 
-    /// Reports once a minute that the member has a Lease and is not live.
-    fn report_joining(&mut self, now: Duration) {
-        if !self.protocol.is_joining() {
-            return;
-        }
-        let waited = now.saturating_sub(*self.joining_since.get_or_insert(now));
-        if waited >= REPORT_EVERY {
-            self.report(&GroupError::NotLive { group: self.context.title(), waited });
+    /// Reports once a minute that no member of this process has become live since one had a Lease.
+    /// The others fence a member that cannot renew its Lease, so a process may have many.
+    fn report_not_live(&mut self, now: Duration) {
+        if self.protocol.works_until().is_some() {
+            self.not_live_since = None;
+        } else if self.protocol.is_joining() {
+            let waited = now.saturating_sub(*self.not_live_since.get_or_insert(now));
+            if waited >= REPORT_EVERY {
+                self.report(&GroupError::NotLive { group: self.context.title(), waited });
+            }
         }
     }
 

@@ -98,15 +98,18 @@ pub enum GroupError {
         /// The time since the replica has begun to wait.
         waited: Duration,
     },
-    /// This member has a Lease, and no renewal of it was answered and seen by the watch within the
-    /// renew deadline of being sent. So it holds no shard. Reported each minute.
+    /// No renewal of this replica's Lease was answered and seen by its watch within the renew
+    /// deadline of being sent, so it holds no shard. Reported each minute.
     #[error(
-        "this member of group {group} has had a lease for {waited:?} and holds no shard, because no          renewal was answered within the retry period and seen by the watch within the renew          deadline; check how long writes and watches of leases take, and the right to update them"
+        "this replica has not become live in group {group} for {waited:?}, so it holds no shard: no \
+         renewal of its lease was answered within the retry period and seen by its watch within \
+         the renew deadline; check how long writes and watches of leases take, and the right to \
+         update them"
     )]
     NotLive {
         /// Namespace and name of the group.
         group: String,
-        /// The time since the member has its Lease.
+        /// The time since the replica has created its first Lease while it was not live.
         waited: Duration,
     },
     /// A controller or an informer does not have the objects of shards that this member has

@@ -67,6 +67,8 @@
 //! of [`GroupError`] say what else can fail.
 //!
 //! - An informer never syncs: the replica takes no shards ([`GroupError::NotSynced`]).
+//! - Renewals of a member's Lease are not answered, or its watch does not show them, within the
+//!   renew deadline: the member holds no shards ([`GroupError::NotLive`]).
 //! - A member has claimed shards and cannot list their objects: nobody works on these shards
 //!   ([`GroupError::NotFilled`]).
 //! - Work on a shard continues after the drain timeout: no other member gets the shard
@@ -77,8 +79,7 @@
 //!
 //! A member renews its own Lease each third of the lease duration, or each half of the renew
 //! deadline if that is shorter. While its watch is late, it renews each retry period, because a
-//! renewal counts only once the watch has shown it. If none counts, the member holds no shards, and
-//! reports [`GroupError::NotLive`] each minute.
+//! renewal counts only once the watch has shown it.
 //!
 //! The Leases of shards are written only when shards move. A member that stops releases each of its
 //! shards when the work on it has ended, and another member claims the shard at once. If a member

@@ -120,10 +120,14 @@
 //!   may also be that of a write that changed nothing. So the next reconcile may begin with the
 //!   state from before the restore. If it replaces the object, the server refuses that with a
 //!   conflict, because the request carries the version of that state.
+//! * In an informer of several namespaces, the applied version is that of the namespace which is
+//!   furthest behind. A creation at a greater version may count as seen before its own namespace is
+//!   listed again.
 //!
 //! The client and the informers must be of one cluster, because the versions of two clusters cannot
 //! be compared. If an informer of another cluster has the same kind, it is waited for although it
-//! does not show the write.
+//! does not show the write. The versions of a resource must have one order, as those of etcd have:
+//! an aggregated API that counts the versions of each object is waited for in the same way.
 //!
 //! An informer whose selectors exclude the object never contains it. The write is then seen only at
 //! the next bookmark. API servers send one about every minute, so the wait usually ends with an

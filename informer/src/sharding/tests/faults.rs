@@ -191,14 +191,22 @@ async fn replica_that_lacks_a_right_takes_no_shard() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn member_that_is_never_live_reports_that_each_minute() {
+async fn replica_that_is_never_live_reports_that_each_minute() {
     let server = server();
-    let replica = Replica::start_with(builder_of(forbidding(&server, Verb::Update), "a"));
-    sleep(150 * SECOND).await;
-    let is_not_live = |error: &String| error.contains("has had a lease for");
-    let reported: Vec<_> = replica.reported().into_iter().filter(is_not_live).collect();
-    assert_eq!(reported.len(), 2, "{reported:?}");
-    assert!(replica.group.owned().borrow().is_empty());
+    let newcomer = || Replica::start_with(builder_of(forbidding(&server, Verb::Update), "b"));
+    let assert_reported = async |replica: Replica| {
+        sleep(200 * SECOND).await;
+        let is_not_live = |error: &String| error.contains("has not become live in group");
+        let reported: Vec<_> = replica.reported().into_iter().filter(is_not_live).collect();
+        assert!((2..=3).contains(&reported.len()), "{reported:?}");
+        assert!(!reported[0].contains("  "), "{reported:?}");
+        assert!(replica.group.owned().borrow().is_empty());
+    };
+    assert_reported(newcomer()).await;
+    // The owner of the shards fences each of its members.
+    let owner = Replica::start(&server, "a");
+    owner.owns(16).await;
+    assert_reported(newcomer()).await;
 }
 
 /// Returns a client whose requests with this verb are forbidden.
@@ -425,6 +433,13 @@ async fn member_whose_renewals_lose_the_label_joins_less_and_less_often() {
     let began = Instant::now();
     replica.owns(16).await;
     assert!(began.elapsed() <= 80 * SECOND, "{:?}", began.elapsed());
+    // The pause of a member that was live is short again.
+    let member = members(&server).await.remove(0);
+    server.delete(&leases(), "shop", &name_of(&member)).unwrap();
+    replica.owns(0).await;
+    let began = Instant::now();
+    replica.owns(16).await;
+    assert!(began.elapsed() <= 20 * SECOND, "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

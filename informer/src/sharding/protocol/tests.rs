@@ -115,6 +115,15 @@ impl Group {
         group
     }
 
+    /// Creates a member whose Lease was created at second 0, which its watch has not shown.
+    fn joining() -> Self {
+        let mut group = Self::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
+        let creation = group.run_until(0, ME);
+        let created = group.server.apply(creation);
+        group.member.answered(at(0), &ME, creation.number, &created);
+        group
+    }
+
     /// Creates the owner of the shard, which has joined at second 0.
     fn owner() -> Self {
         let mut group = Self::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
@@ -201,10 +210,7 @@ fn group_lease_is_created_once_although_the_watch_is_late() {
 
 #[test]
 fn first_renewal_waits_until_the_watch_shows_the_creation() {
-    let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
-    let creation = group.run_until(0, ME);
-    let created = group.server.apply(creation);
-    group.member.answered(at(0), &ME, creation.number, &created);
+    let mut group = Group::joining();
     // Another client labels the Lease.
     group.set(ME, group.server.lease(ME));
     group.server.is_watched = false;
@@ -217,10 +223,7 @@ fn first_renewal_waits_until_the_watch_shows_the_creation() {
 
 #[test]
 fn member_is_live_and_ready_with_its_first_renewal() {
-    let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
-    let creation = group.run_until(0, ME);
-    let created = group.server.apply(creation);
-    group.member.answered(at(0), &ME, creation.number, &created);
+    let mut group = Group::joining();
     let renewal = group.run_until(1, ME);
     assert!(!group.server.lease(ME).unwrap().is_ready);
     assert_eq!(group.member.works_until(), None);
@@ -235,10 +238,7 @@ fn member_is_live_and_ready_with_its_first_renewal() {
 
 #[test]
 fn member_whose_renewals_are_not_answered_is_ready_for_one_of_them() {
-    let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
-    let creation = group.run_until(0, ME);
-    let created = group.server.apply(creation);
-    group.member.answered(at(0), &ME, creation.number, &created);
+    let mut group = Group::joining();
     for second in (0..60).step_by(4) {
         let renewal = group.run_until(second, ME);
         group.server.apply(renewal);
@@ -270,10 +270,7 @@ fn member_whose_watch_is_late_is_ready_once_it_is_live() {
 
 #[test]
 fn member_that_is_ready_and_not_live_is_no_longer_ready_with_its_next_renewal() {
-    let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);
-    let creation = group.run_until(0, ME);
-    let created = group.server.apply(creation);
-    group.member.answered(at(0), &ME, creation.number, &created);
+    let mut group = Group::joining();
     group.watch(0);
     group.server.is_watched = false;
     group.run(0);

@@ -331,8 +331,7 @@ async fn version_from_before_a_restore_is_not_merged_with_one_from_after_it() {
 
 #[tokio::test(start_paused = true)]
 async fn creation_in_a_store_with_other_keys_is_kept_until_the_restore_is_noticed() {
-    let keys = || KeyFunc::custom(KubeMeta, |map: &ConfigMap| Ok(map.name_any()));
-    let rig = rig_with(keys());
+    let rig = rig_with(KeyFunc::custom(KubeMeta, |map: &ConfigMap| Ok(map.name_any())));
     rig.list([], "100");
     rig.note("main", &created("a", "31"));
     rig.note("other", &created("b", "32"));

@@ -26,12 +26,14 @@ if [[ -z ${DELTAFIFO_ETCD34:-} ]] && etcd --version 2>/dev/null | grep -q '^etcd
   export DELTAFIFO_ETCD34
 fi
 
-# The smoke run uses the profile of the tests before it; times need a release build.
+# With the test kit's program, for the scenario that runs kubectl with it. The smoke run uses the
+# crates of the tests before it (built with an example, the programs have the features of tests);
+# times need a release build.
+programs=(--bin e2e --bin deltafifo-testkit)
 case ${1:-all} in
-  smoke) build=() chosen=(--smoke) ;;
-  all) build=(--release) chosen=() ;;
-  *) build=(--release) chosen=("$@") ;;
+  smoke) profile=debug build=(--workspace "${programs[@]}" --example lister) chosen=(--smoke) ;;
+  all) profile=release build=(--release "${programs[@]}") chosen=() ;;
+  *) profile=release build=(--release "${programs[@]}") chosen=("$@") ;;
 esac
-# For the scenario that runs kubectl with the test kit.
-cargo build --quiet "${build[@]}" -p deltafifo-testkit --features cli
-cargo run --quiet "${build[@]}" -p deltafifo-e2e -- --binaries "$DELTAFIFO_E2E_BIN" "${chosen[@]}"
+cargo build --quiet "${build[@]}"
+"${CARGO_TARGET_DIR:-target}/$profile/e2e" --binaries "$DELTAFIFO_E2E_BIN" "${chosen[@]}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Counts the instructions of the hot paths (`bench/benches/instructions.rs`) with callgrind. No
+# Counts the instructions of the hot paths (`bench/instructions`) with callgrind. No
 # path may take 2 % more than `bench/instructions.txt` has. `instructions.sh record` rewrites that
 # file; the change belongs to the commit that caused the difference, whose message says why it is
 # acceptable.
@@ -33,7 +33,7 @@ version=$(cargo pkgid --locked gungraun | sed 's/.*@//')
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-cargo bench --quiet -p deltafifo-bench --bench instructions -- --color=never \
+cargo bench --quiet -p deltafifo-instructions -- --color=never \
   --callgrind-args=--cache-sim=no --callgrind-metrics=ir >"$log" || { cat "$log"; exit 1; }
 # "instructions::hot_paths::update idle:(...)", and then "  Instructions:  10368277|N/A".
 counts=$(awk '/^[^ ]/ { name = $1 "." $2; sub(/^.*::/, "", name); sub(/:.*/, "", name) }

@@ -22,6 +22,7 @@ chapters! {
     from_kube_rs: "src/from-kube-rs.md",
     choosing: "src/choosing.md",
     memory: "src/memory.md",
+    compact: "src/compact.md",
     namespaces: "src/namespaces.md",
     leader_election: "src/leader-election.md",
     many_replicas: "src/many-replicas.md",

@@ -110,7 +110,8 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     };
     let is_selected =
         |model: &&Model| names.is_empty() || names.iter().any(|name| matches(model, name));
-    let models: Vec<_> = models::all().into_iter().filter(is_selected).collect();
+    let is_small = |model: &&Model| arguments.at_most.is_none_or(|most| model.at_least <= most);
+    let models: Vec<_> = models::all().into_iter().filter(is_selected).filter(is_small).collect();
     match models.as_slice() {
         [] => ExitCode::from(2),
         [model] => run_here(model, arguments.unbounded),

@@ -64,6 +64,9 @@ pub struct Arguments {
     /// Select only models with exactly these names
     #[arg(long)]
     exact: bool,
+    /// Leave out the models with a minimum of more iterations than this
+    #[arg(long)]
+    at_most: Option<usize>,
     /// Ignore the bounds, with many more iterations, to check whether a model still needs its
     /// bound
     #[arg(long)]

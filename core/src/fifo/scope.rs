@@ -10,36 +10,43 @@ use crate::scope::{Candidate, KeyScope, ScopeId};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Adds a scope, which is then relisted separately with
-    /// [`begin_replace_in`](Self::begin_replace_in). Relists of different scopes run at once, do
-    /// not supersede each other, and each deletes keys of its own scope only.
+    /// [`begin_replace_in`](Self::begin_replace_in). Relists of different scopes run at once, and
+    /// do not supersede each other. Each deletes only keys of its own scope.
     ///
     /// The first list of every scope that is added before the queue is populated belongs to the
-    /// initial population: [`has_synced`](Self::has_synced) waits for all of them, and nothing
-    /// else populates the queue. A scope that is added later is not waited for.
+    /// initial population: [`has_synced`](Self::has_synced) waits for all these lists. Nothing else
+    /// populates the queue. The initial population does not wait for a scope that is added later.
     ///
-    /// In a queue that [tracks the applied version](crate::DeltaFifoBuilder::track_applied) a new
-    /// scope resets this version to `None`, until the first list of the scope has been handled or
-    /// the scope is [waived](Self::waive_scope): the applied version is the lowest of the scopes'
-    /// versions.
+    /// In a queue that [tracks the applied version](crate::DeltaFifoBuilder::track_applied), this
+    /// version is the lowest of the scopes' versions. A new scope resets it to `None`, until the
+    /// first list of the scope has been handled or the scope is [waived](Self::waive_scope).
     ///
-    /// A list at a lower version than its scope has reached shows that etcd was restored, which
-    /// begins a new *history* of versions. (A list at version 0 shows nothing.) After it, list
-    /// every scope again, and let these relists [ignore versions](crate::Relist::ignore_versions):
-    /// there is no applied version while the last list of a scope that is not waived is of a former
-    /// history, whatever the bookmarks of the scope say.
+    /// # Restores of etcd
+    /// After etcd was restored from a backup, a new *history* of versions begins, in which the same
+    /// number may mean another state. A list shows a restore if its version is lower than the
+    /// version that its scope has reached. (A list at version 0 shows nothing.) After such a list,
+    /// list every scope again, and let these relists [ignore
+    /// versions](crate::Relist::ignore_versions). There is no applied version while the last list
+    /// of a scope is of a former history, whatever the bookmarks of the scope say. Scopes that are
+    /// waived do not count.
     ///
-    /// A list is of the history in which its relist began, because the server may have answered it
-    /// before the restore. This holds even if a list of another scope begins a new history before
-    /// this one is committed. But a list at a lower version than its scope has reached is at least
-    /// of the history after that of its scope's last list. Its commit begins this history, unless a
-    /// list of another scope has begun it.
+    /// Two rules decide to which history a list belongs:
     ///
-    /// The first namespace costs O(known), and from then on the queue keeps a hash of each key by
-    /// namespace. While all scopes are namespaces, each further one costs O(scopes). If there are
-    /// other scopes, and the new one or one of them has a predicate, this method searches all known
-    /// and pending keys for one that is in two scopes, and calls the predicates for this. A relist
-    /// calls the predicates of its scope and of older scopes for the keys that it lists, and its
-    /// commit calls them for the known keys that were not listed.
+    /// - It belongs to the history in which its relist began, because the server may have answered
+    ///   it before the restore. This holds even if a list of another scope begins a new history
+    ///   before this list is committed.
+    /// - If its version is lower than the version that its scope has reached, it belongs at least
+    ///   to the history after that of the scope's last list. Its commit begins this history, unless
+    ///   a list of another scope has begun it.
+    ///
+    /// # Cost
+    /// The first namespace costs O(known). From then on the queue keeps a hash of each key by
+    /// namespace. While all scopes are namespaces, each further one costs O(scopes).
+    ///
+    /// Predicates cost more. If there are other scopes, and the new one or one of them has a
+    /// predicate, this method calls the predicates for all known and pending keys, to find a key
+    /// that is in two scopes. A relist calls the predicates of its scope and of older scopes for
+    /// the keys that it lists. Its commit calls them for the known keys that were not listed.
     ///
     /// ```
     /// use std::sync::Arc;

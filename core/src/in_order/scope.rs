@@ -10,10 +10,11 @@ use crate::{Meta, Refused};
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// Adds a scope, which is then relisted separately with [`replace_in`](Self::replace_in). There
-    /// are two differences from [`DeltaFifo::add_scope`](crate::DeltaFifo::add_scope): relists are
-    /// queued one after another, so that none is superseded, and a predicate is called for stored
-    /// keys only, not for queued ones. If a key that is stored later is in two scopes, it belongs
-    /// to the older one: see [`KeyScope`].
+    /// are two differences from [`DeltaFifo::add_scope`](crate::DeltaFifo::add_scope):
+    ///
+    /// - Relists are queued one after another, so that none is superseded.
+    /// - A predicate is called for stored keys only, and not for queued ones. If a key that is
+    ///   stored later is in two scopes, it belongs to the older scope: see [`KeyScope`].
     ///
     /// ```
     /// use std::sync::Arc;

@@ -45,8 +45,8 @@ pub struct DeletedFinalStateUnknown<T> {
     /// The last known state, if there is one.
     pub obj: Option<Arc<T>>,
     /// Whether the key is gone because its scope was removed
-    /// ([`DeltaFifo::remove_scope`](crate::DeltaFifo::remove_scope)). The object itself may still
-    /// exist.
+    /// ([`DeltaFifo::remove_scope`](crate::DeltaFifo::remove_scope)): in an informer, a namespace
+    /// or a shard. The object itself may still exist.
     pub scope_removed: bool,
 }
 

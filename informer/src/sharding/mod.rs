@@ -95,7 +95,8 @@
 //! because the owner of a Lease that was deleted may still be at work. A manifest saves this wait.
 //! It contains the Leases `<group>`, `<group>-shard-000`, `<group>-shard-001` and so on, with the
 //! label `deltafifo/group: <group>` and without a `spec`. Apply it before the members start, and
-//! not again while they run: a shard whose holder is removed is free at once.
+//! not again while they run: it would create a deleted Lease of a shard as free, although its owner
+//! may still be at work.
 //!
 //! # Limits
 //!

@@ -289,8 +289,9 @@ where
     /// attempt, and what the list has shown leaves the store again. During a change,
     /// [`applied_version`](deltafifo::IndexReader::applied_version) is `None`.
     ///
-    /// If the server refuses to select (400 or 422), it is asked for all objects from then on. If
-    /// it fails (500), this request is repeated without a selection. This is logged once.
+    /// If the server refuses to select (400, 414, 422 or 431), it is asked for all objects from
+    /// then on. If it fails (500), this request is repeated without a selection. This is logged
+    /// once.
     ///
     /// The lists of added shards are pages, and never [streamed
     /// lists](crate::reflector::ReflectorBuilder::watch_list). A page has 10,000 objects, unless

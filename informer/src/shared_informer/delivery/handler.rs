@@ -54,6 +54,11 @@ pub trait EventHandler<K>: Send + 'static {
 
     /// Receives the last state of a deleted object, or a tombstone if the watch missed the
     /// deletion.
+    ///
+    /// An informer of several namespaces or of shards also removes the objects of a namespace or
+    /// shard that leaves it. These objects may still exist. The handler receives a tombstone for
+    /// each of them, with
+    /// [`scope_removed`](deltafifo::DeletedFinalStateUnknown::scope_removed).
     fn on_delete(&mut self, last: DeltaObject<K>) {
         let _ = last;
     }

@@ -108,7 +108,8 @@ pub enum Notification<K> {
     /// objects from the beginning.
     ResyncBegins,
     /// The end of the stored objects. An object that the handler knows and was not notified of
-    /// since [`ResyncBegins`](Self::ResyncBegins) no longer exists.
+    /// since [`ResyncBegins`](Self::ResyncBegins) is no longer in the store: it was deleted, or its
+    /// namespace or shard was removed from the informer.
     ResyncEnds,
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs everything that takes too long for `.ci/run`: all mutants, long stress, sanitizers, Miri
-# over all tests, long fuzzing, all scenarios with a real API server, and the checks of a release.
+# over all tests, shuttle, long fuzzing, all scenarios with a real API server, and the checks of a
+# release.
 # `full.sh [PART...]` runs all parts by default (most of a day on two cores). `ci/full.txt` has the
 # last result of each part that was run, with the commit and the date.
 set -euo pipefail

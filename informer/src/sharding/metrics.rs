@@ -48,7 +48,7 @@ impl Metrics {
         );
         describe_counter!(
             REFUSED_SELECTORS,
-            "Lists and watches with a shardSelector that the server refused, and answered without it"
+            "Lists and watches with a shardSelector that the server refused or failed to answer, and answered without it"
         );
         describe_histogram!(
             FILL_DURATION,

@@ -10,7 +10,7 @@ mod joining;
 #[cfg(feature = "runtime")]
 mod kinds;
 mod members;
-mod messages;
+pub(super) mod messages;
 mod namespaces;
 #[cfg(feature = "runtime")]
 mod own_writes;

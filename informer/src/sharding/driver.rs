@@ -137,6 +137,7 @@ async fn ready(context: &GroupContext, is_first: bool) {
         let (group, shards) = (context.title(), context.gate.working());
         context.report(&GroupError::NotDrained { group, shards, waited });
     };
+    context.metrics.record(|metrics| metrics.drains(context.gate.working().len()));
     reporting(context.gate.all_idle(), report).await;
     context.metrics.record(|metrics| {
         metrics.is_member(false);
@@ -639,7 +640,8 @@ impl Drop for Member<'_> {
         self.context.publish(ShardSet::default(), self.deadline);
         self.context.metrics.record(|metrics| {
             metrics.is_member(false);
-            metrics.drains(self.context.gate.working().len());
+            // Nothing would lower it before another run of the group.
+            metrics.drains(0);
         });
     }
 }

@@ -120,7 +120,7 @@
 //! | --- | --- | --- |
 //! | `shard_group_members` | gauge | Live members of the group in this process: 1 or 0 |
 //! | `shard_group_owned_shards` | gauge | Shards that this process owns |
-//! | `shard_group_draining_shards` | gauge | Shards that this process owns no more, and whose running work has not ended |
+//! | `shard_group_draining_shards` | gauge | Shards that this process owns no more, and whose running work has not ended; 0 if the run of the group was dropped |
 //! | `shard_group_claims_total` | counter | Claims of shards that were answered |
 //! | `shard_group_releases_total` | counter | Releases of shards that were answered |
 //! | `shard_group_lost_memberships_total` | counter | Memberships of this process that ended because the Lease expired, was changed or was deleted |

@@ -59,6 +59,8 @@ async fn member_without_answers_loses_its_work_at_its_renew_deadline_and_joins_a
 
 #[tokio::test(start_paused = true)]
 async fn check_finds_work_that_outlives_a_dropped_run() {
+    let recorder = DebuggingRecorder::new();
+    let _guard = metrics::set_default_local_recorder(&recorder);
     let server = server();
     let replica = Replica::start(&server, "a");
     replica.owns(16).await;
@@ -72,6 +74,7 @@ async fn check_finds_work_that_outlives_a_dropped_run() {
     assert!(unhealthy.contains("shop/counter has expired"), "{unhealthy}");
     drop(permit);
     assert!(group.check(Duration::ZERO).is_ok());
+    assert_eq!(gauge(&recorder, "shard_group_draining_shards"), Some(0.0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,6 +11,7 @@ mod joining;
 mod kinds;
 mod members;
 pub(super) mod messages;
+mod metrics;
 mod namespaces;
 #[cfg(feature = "runtime")]
 mod own_writes;

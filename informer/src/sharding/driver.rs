@@ -158,7 +158,8 @@ struct Answered {
     sent: Result<Sent, GroupError>,
 }
 
-/// A fill in progress: the shards with the numbers of their orders.
+/// A fill in progress: the shards with the numbers of their orders, without those that were
+/// released since.
 struct Fill<'g> {
     orders: Vec<(u8, u64)>,
     /// The time of the monotonic clock of the first order.
@@ -511,8 +512,10 @@ impl<'g> Member<'g> {
     fn filled(&mut self) {
         let Some(Fill { orders, ordered, began, .. }) = self.fill.take() else { return };
         self.last_fill = began.elapsed();
-        let delay = self.context.clock.now().monotonic.saturating_sub(ordered);
-        self.context.metrics.record(|metrics| metrics.filled(delay));
+        if !orders.is_empty() {
+            let delay = self.context.clock.now().monotonic.saturating_sub(ordered);
+            self.context.metrics.record(|metrics| metrics.filled(delay));
+        }
         for (shard, number) in orders {
             self.protocol.filled(shard, number);
         }
@@ -617,7 +620,11 @@ impl<'g> Member<'g> {
         let released: ShardSet = self.held.iter().filter(is_released).collect();
         if !released.is_empty() {
             self.held = self.held.without(released);
-            self.unfilled.retain(|(shard, _)| !released.contains(*shard));
+            let is_held = |(shard, _): &(u8, u64)| !released.contains(*shard);
+            self.unfilled.retain(is_held);
+            if let Some(fill) = &mut self.fill {
+                fill.orders.retain(is_held);
+            }
             self.context.participants.release(released);
         }
     }

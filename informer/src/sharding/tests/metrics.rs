@@ -2,8 +2,10 @@
 
 use std::mem;
 
+use deltafifo_testkit::{Fault, Verb};
 use metrics::with_local_recorder;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use tokio::time::sleep;
 
 use super::rig::*;
 
@@ -67,4 +69,21 @@ async fn metrics_of_a_replica_count_its_moves_fills_and_lost_memberships() {
     a.stop();
     assert_eq!(a.ended().await, Ok(()));
     assert_eq!(recorded(&of_a), Recorded { releases: 8, ..Recorded::default() });
+}
+
+#[tokio::test(start_paused = true)]
+async fn fill_whose_shards_are_all_released_is_not_recorded() {
+    let (server, recorder) = (server(), DebuggingRecorder::new());
+    let mut replica = with_local_recorder(&recorder, || Replica::start(&server, "a"));
+    replica.fake.fills.send_replace(false);
+    sleep(SECOND).await;
+    assert_eq!(fills(&replica), 1);
+    // The member waits for this answer for a retry period.
+    server.fault(Fault::silence().on(Verb::Delete));
+    replica.stop();
+    sleep(SECOND).await;
+    assert!((0..16).all(|shard| holder(&server, shard).is_empty()));
+    replica.fake.fills.send_replace(true);
+    assert_eq!(replica.ended().await, Ok(()));
+    assert_eq!(recorded(&recorder).fills, 0);
 }

@@ -86,21 +86,28 @@ pub(super) async fn run(context: &GroupContext, mut stop: Stop<'_>) -> Result<()
         if let Some(mismatch) = member.mismatch.take() {
             return Err(mismatch);
         }
+        if end != MemberEnd::Stopped {
+            context.metrics.record(Metrics::lost);
+            let consequence = if stop.is_requested {
+                "other members take the shards that it has not released"
+            } else {
+                "it joins again under another identity"
+            };
+            tracing::warn!(
+                group = context.title(),
+                reason = match end {
+                    MemberEnd::Deadline => {
+                        "no renewal was answered and seen before the renew deadline, or the wall \
+                         clock was set forward to it"
+                    }
+                    _ => "its lease was fenced, changed or deleted",
+                },
+                "this member has lost its lease and its shards; {consequence}"
+            );
+        }
         if stop.is_requested {
             return Ok(());
         }
-        context.metrics.record(Metrics::lost);
-        tracing::warn!(
-            group = context.title(),
-            reason = match end {
-                MemberEnd::Deadline => {
-                    "no renewal was answered and seen before the renew deadline, or the wall clock \
-                     was set forward to it"
-                }
-                _ => "its lease was fenced, changed or deleted",
-            },
-            "this member has lost its lease and its shards; it joins again under another identity"
-        );
         tokio::select! {
             biased;
             () = stop.requested() => return Ok(()),
@@ -130,6 +137,7 @@ async fn ready(context: &GroupContext, is_first: bool) {
         let (group, shards) = (context.title(), context.gate.working());
         context.report(&GroupError::NotDrained { group, shards, waited });
     };
+    context.metrics.record(|metrics| metrics.drains(context.gate.working().len()));
     reporting(context.gate.all_idle(), report).await;
     context.metrics.record(|metrics| {
         metrics.is_member(false);
@@ -150,7 +158,8 @@ struct Answered {
     sent: Result<Sent, GroupError>,
 }
 
-/// A fill in progress: the shards with the numbers of their orders.
+/// A fill in progress: the shards with the numbers of their orders, without those that were
+/// released since.
 struct Fill<'g> {
     orders: Vec<(u8, u64)>,
     /// The time of the monotonic clock of the first order.
@@ -188,6 +197,8 @@ struct Member<'g> {
     not_live_since: Option<Duration>,
     /// The last deadline of the member.
     deadline: Option<Clocks>,
+    /// Whether the deletion of the member's own Lease was requested, so all shards are released.
+    has_deleted: bool,
     mismatch: Option<RunError>,
     failing: Failing,
     /// The next pause before each Lease that the server has without the label of the group.
@@ -222,6 +233,7 @@ impl<'g> Member<'g> {
             drains: Drains::default(),
             not_live_since,
             deadline: None,
+            has_deleted: false,
             mismatch: None,
             failing: Failing::default(),
             pauses: HashMap::new(),
@@ -240,6 +252,7 @@ impl<'g> Member<'g> {
         loop {
             let wake = match self.steps() {
                 Ok(wake) => wake,
+                Err(MemberEnd::Stopped) if self.is_lost() => return MemberEnd::Replaced,
                 Err(end) => return end,
             };
             let now = clock.now().monotonic;
@@ -252,7 +265,7 @@ impl<'g> Member<'g> {
             if is_last && self.has_finished() {
                 let gives_up_at = *gives_up_at.get_or_insert(tick);
                 if gives_up_at <= now {
-                    return MemberEnd::Stopped;
+                    return if self.is_lost() { MemberEnd::Deadline } else { MemberEnd::Stopped };
                 }
                 wake = wake.min(gives_up_at);
             }
@@ -286,6 +299,14 @@ impl<'g> Member<'g> {
     fn has_finished(&self) -> bool {
         let has_deadline = self.protocol.works_until().is_some();
         !self.protocol.is_working() && (!has_deadline || self.protocol.holds_nothing())
+    }
+
+    /// Returns whether the member was live, and has lost its Lease before it had released all of
+    /// its shards. The protocol does not distinguish that from a stop if the Lease is gone, because
+    /// the answer to the deletion of the Lease may have been lost.
+    fn is_lost(&self) -> bool {
+        let is_live = self.protocol.works_until().is_some();
+        self.deadline.is_some() && !is_live && !self.has_deleted
     }
 
     /// Takes steps until the member must wait. Returns until when, or the end of the membership.
@@ -327,6 +348,8 @@ impl<'g> Member<'g> {
             (LeaseName::Shard(_), Write::Replace { holder: None, .. }) => Some(Metrics::released),
             _ => None,
         };
+        let is_own = name == LeaseName::Member(Arc::clone(&self.identity));
+        self.has_deleted |= is_own && matches!(write, Write::Delete { .. });
         let known = self.known.get(&self.api.format.name_of(&name));
         let (api, verb) = (Arc::clone(&self.api), verb_of(&write));
         let answered = async move {
@@ -489,8 +512,10 @@ impl<'g> Member<'g> {
     fn filled(&mut self) {
         let Some(Fill { orders, ordered, began, .. }) = self.fill.take() else { return };
         self.last_fill = began.elapsed();
-        let delay = self.context.clock.now().monotonic.saturating_sub(ordered);
-        self.context.metrics.record(|metrics| metrics.filled(delay));
+        if !orders.is_empty() {
+            let delay = self.context.clock.now().monotonic.saturating_sub(ordered);
+            self.context.metrics.record(|metrics| metrics.filled(delay));
+        }
         for (shard, number) in orders {
             self.protocol.filled(shard, number);
         }
@@ -595,7 +620,11 @@ impl<'g> Member<'g> {
         let released: ShardSet = self.held.iter().filter(is_released).collect();
         if !released.is_empty() {
             self.held = self.held.without(released);
-            self.unfilled.retain(|(shard, _)| !released.contains(*shard));
+            let is_held = |(shard, _): &(u8, u64)| !released.contains(*shard);
+            self.unfilled.retain(is_held);
+            if let Some(fill) = &mut self.fill {
+                fill.orders.retain(is_held);
+            }
             self.context.participants.release(released);
         }
     }
@@ -618,7 +647,8 @@ impl Drop for Member<'_> {
         self.context.publish(ShardSet::default(), self.deadline);
         self.context.metrics.record(|metrics| {
             metrics.is_member(false);
-            metrics.drains(self.context.gate.working().len());
+            // Nothing would lower it before another run of the group.
+            metrics.drains(0);
         });
     }
 }

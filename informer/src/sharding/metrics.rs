@@ -38,7 +38,7 @@ impl Metrics {
         describe_gauge!(OWNED, "Shards that this process owns");
         describe_gauge!(
             DRAINING,
-            "Shards that this process owns no more, and whose running work has not ended"
+            "Shards that this process owns no more, and whose running work has not ended; 0 if the run of the group was dropped"
         );
         describe_counter!(CLAIMS, "Shards that this process has claimed");
         describe_counter!(RELEASES, "Shards that this process has released");
@@ -48,7 +48,7 @@ impl Metrics {
         );
         describe_counter!(
             REFUSED_SELECTORS,
-            "Lists and watches with a shardSelector that the server refused, and answered without it"
+            "Lists and watches with a shardSelector that the server refused or failed to answer, and answered without it"
         );
         describe_histogram!(
             FILL_DURATION,

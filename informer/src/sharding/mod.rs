@@ -121,11 +121,11 @@
 //! | --- | --- | --- |
 //! | `shard_group_members` | gauge | Live members of the group in this process: 1 or 0 |
 //! | `shard_group_owned_shards` | gauge | Shards that this process owns |
-//! | `shard_group_draining_shards` | gauge | Shards that this process owns no more, and whose running work has not ended |
+//! | `shard_group_draining_shards` | gauge | Shards that this process owns no more, and whose running work has not ended; 0 if the run of the group was dropped |
 //! | `shard_group_claims_total` | counter | Claims of shards that were answered |
 //! | `shard_group_releases_total` | counter | Releases of shards that were answered |
 //! | `shard_group_lost_memberships_total` | counter | Memberships of this process that ended because the Lease expired, was changed or was deleted |
-//! | `shard_group_refused_selectors_total` | counter | Lists and watches with a `shardSelector` that the server refused, and answered without it |
+//! | `shard_group_refused_selectors_total` | counter | Lists and watches with a `shardSelector` that the server refused or failed to answer, and answered without it |
 //! | `shard_group_fill_duration_seconds` | histogram | Time from the first order to fill shards, with the wait for shards that other members release, until the stores of all controllers and informers of shards have their objects |
 //!
 //! The labels are `name`, the name of the group, and `namespace`, that of its Leases. If the sum of

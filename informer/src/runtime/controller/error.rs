@@ -143,7 +143,8 @@ pub enum RunnerError {
     /// A store of the controller does not show what a reconcile wrote (see
     /// [`read_own_writes`](super::Controller::read_own_writes)), so the next reconcile of the
     /// object did not begin. It is tried again with the delays of [`Panicked`](Self::Panicked), and
-    /// begins in any case once the write is 2 minutes old.
+    /// begins in any case once the write is 2 minutes old. Not yielded for an object whose shard
+    /// has moved to another replica.
     #[error(
         "{object} was not reconciled, because a store does not show yet what an earlier reconcile wrote; it is retried, and is reconciled in any case once that write is 2 minutes old"
     )]

@@ -37,10 +37,11 @@ where
     /// permit](Permit::client), which refuses later writes. When the shard is assigned to
     /// another member, no reconcile of it starts any more. Running ones continue until the
     /// drain timeout; then, or when the member loses its Lease, they are cancelled at their
-    /// next await. Retries and requeues of the shard come to nothing. The new owner reconciles
-    /// every object of the shard, after objects with watch events and before lists and resyncs.
-    /// A request of [`reconcile_on`](Self::reconcile_on) for an object of another member comes to
-    /// nothing, and no member passes it on to the owner.
+    /// next await. Retries and requeues of the shard come to nothing, and the policy of
+    /// [`retry`](Self::retry) has forgotten its failures when the shard returns. The new owner
+    /// reconciles every object of the shard, after objects with watch events and before lists and
+    /// resyncs. A request of [`reconcile_on`](Self::reconcile_on) for an object of another member
+    /// comes to nothing, and no member passes it on to the owner.
     ///
     /// Informers hold all objects, so that a reconciler can read any of them, except those that
     /// are built [for the shards](crate::SharedInformer::in_shards) of the member. Before it owns
@@ -238,7 +239,10 @@ async fn enqueue<F: Form>(
             let Some(shard) = sharding.shard_of_object(&KubeMeta, &*object) else { return };
             spread.count(shard);
             if shards.contains(shard) {
-                schedule.request(StoreKey::from(key), MOVED, Reason::ShardAssigned);
+                let key = StoreKey::from(key);
+                // Those of an earlier ownership, whose retries come to nothing.
+                schedule.forget(&key);
+                schedule.request(key, MOVED, Reason::ShardAssigned);
             }
         })
         .await;

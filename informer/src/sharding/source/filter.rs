@@ -51,8 +51,9 @@ pub(super) struct Filter {
     counts: Mutex<Option<Vec<usize>>>,
     /// Whether the server has refused a selector in a way that it would repeat.
     refuses_selectors: AtomicBool,
-    /// Whether it was logged that the server does not answer requests with a selector.
-    is_refusal_logged: AtomicBool,
+    /// Whether the server has failed to answer a request with a selector, and has answered it
+    /// without one.
+    has_failed: AtomicBool,
     metrics: Arc<Named<Metrics>>,
 }
 
@@ -81,7 +82,7 @@ impl Filter {
             keys: Mutex::default(),
             counts: Mutex::default(),
             refuses_selectors: AtomicBool::default(),
-            is_refusal_logged: AtomicBool::default(),
+            has_failed: AtomicBool::default(),
             metrics,
         }
     }
@@ -291,17 +292,19 @@ impl Filter {
         let Ok(answer) = send(self.source.selecting(None)).await else { return Err(refusal) };
         self.metrics.record(Metrics::selector_refused);
         // A failure of the server may have another cause, so a later request has a selector again.
-        if !refusal.is_server_failure() {
-            // Relaxed: see `selector`.
-            self.refuses_selectors.store(true, Ordering::Relaxed);
-        }
-        // Relaxed: the flag guards no other data.
-        if !self.is_refusal_logged.swap(true, Ordering::Relaxed) {
+        let (is_known, consequence) = if refusal.is_server_failure() {
+            (&self.has_failed, "later requests have a selector again")
+        } else {
+            (&self.refuses_selectors, "this replica receives the objects of all shards from now on")
+        };
+        // Relaxed: the flags guard no other data.
+        if !is_known.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 resource = self.source.scope().0,
                 error = crate::error_chain(&refusal),
-                "the server did not answer a request with a shardSelector, but answers it without \
-                 one, so this replica receives the objects of all shards, and drops those of others"
+                "the server did not answer a request with a shardSelector, but answered it without \
+                 one, so the answer has the objects of all shards, and this replica drops those of \
+                 others; {consequence}"
             );
         }
         Ok(answer)

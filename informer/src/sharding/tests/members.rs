@@ -278,6 +278,24 @@ async fn idle_members_only_renew_their_leases() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn participant_that_does_not_fill_its_shards_is_reported_each_minute() {
+    let server = server();
+    let replica = Replica::start(&server, "a");
+    replica.fake.fills.send_replace(false);
+    for reports in 1..=2 {
+        sleep(61 * SECOND).await;
+        let reported = replica.reported();
+        assert_eq!(reported.len(), reports, "{reported:?}");
+        let names_both =
+            |error: &String| error.contains("group shop/counter") && error.contains("for fake to");
+        assert!(reported.iter().all(names_both), "{reported:?}");
+    }
+    assert!(replica.group.owned().borrow().is_empty());
+    replica.fake.fills.send_replace(true);
+    replica.owns(16).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn participant_that_joins_during_a_fill_is_filled_before_the_shards_are_owned() {
     let server = server();
     let replica = Replica::start(&server, "a");

@@ -10,7 +10,8 @@ mod joining;
 #[cfg(feature = "runtime")]
 mod kinds;
 mod members;
-mod messages;
+pub(super) mod messages;
+mod metrics;
 mod namespaces;
 #[cfg(feature = "runtime")]
 mod own_writes;

@@ -10,12 +10,13 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::rig::*;
 use crate::runtime::controller::Action;
 use crate::runtime::{Controller, watcher};
 use crate::sharding::ShardSet;
+use crate::workqueue::ItemExponentialFailureRateLimiter;
 
 /// The attempts to reconcile: the replica and the object.
 type Attempts = Arc<Mutex<Vec<(&'static str, String)>>>;
@@ -35,10 +36,20 @@ fn server() -> ApiServer {
 
 /// Starts a replica whose reconciles fail. The error policy retries each after 100 s.
 fn start(server: &ApiServer, attempts: &Attempts, pod: &'static str) -> (Replica, JoinHandle<()>) {
+    start_with(server, attempts, pod, |controller| controller)
+}
+
+/// Starts a replica as [`start`] does, with a changed controller.
+fn start_with(
+    server: &ApiServer,
+    attempts: &Attempts,
+    pod: &'static str,
+    change: fn(Controller<ConfigMap>) -> Controller<ConfigMap>,
+) -> (Replica, JoinHandle<()>) {
     let replica = Replica::start(server, pod);
     let attempts = Arc::clone(attempts);
     let maps = Api::<ConfigMap>::all(server.client());
-    let controller = Controller::new(maps, watcher::Config::default())
+    let controller = change(Controller::new(maps, watcher::Config::default()))
         .sharded(&replica.group)
         .run(
             move |map: Arc<ConfigMap>, _| {
@@ -81,4 +92,30 @@ async fn retry_of_a_moved_shard_comes_to_nothing() {
     assert_eq!(attempts_of("b"), names(moved));
     of_a.abort();
     of_b.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_before_a_move_do_not_delay_the_retries_after_the_return_of_the_shard() {
+    let (server, attempts) = (server(), Attempts::default());
+    // The attempts after a delay of the policy come after 100, 200, 400 and 800 s.
+    let (replica, controller) = start_with(&server, &attempts, "a", |controller| {
+        controller.retry(ItemExponentialFailureRateLimiter::new(100 * SECOND, HOUR))
+    });
+    replica.owns(16).await;
+    sleep(800 * SECOND).await;
+    let member = members(&server).await.remove(0);
+    server.delete(&leases(), "shop", &name_of(&member)).unwrap();
+    replica.owns(0).await;
+    attempts.lock().clear();
+    replica.owns(16).await;
+    let until = async |number: usize| {
+        while attempts.lock().len() < number {
+            sleep(SECOND).await;
+        }
+    };
+    until(16).await;
+    let began = Instant::now();
+    until(32).await;
+    assert!(began.elapsed() <= 102 * SECOND, "{:?}", began.elapsed());
+    controller.abort();
 }

@@ -82,12 +82,24 @@ pub(super) fn count(server: &ApiServer, verbs: &[Verb]) -> usize {
     server.requests().iter().filter(|request| verbs.contains(&request.verb())).count()
 }
 
-/// Returns the value of a gauge, which only one group in one namespace has.
+/// Returns the value of a gauge, which only one group in one namespace has. Sets all metrics of the
+/// recorder to 0.
 pub(super) fn gauge(recorder: &DebuggingRecorder, name: &str) -> Option<f64> {
-    let all = recorder.snapshotter().snapshot().into_vec();
-    let value = all.into_iter().find(|(key, ..)| key.key().name() == name)?.3;
-    let DebugValue::Gauge(value) = value else { panic!("{name} is {value:?}") };
+    let DebugValue::Gauge(value) = metric(recorder, name)? else { panic!("{name} is no gauge") };
     Some(value.into_inner())
+}
+
+/// Returns the value of a counter as [`gauge`] does that of a gauge.
+pub(super) fn counter(recorder: &DebuggingRecorder, name: &str) -> Option<u64> {
+    let DebugValue::Counter(value) = metric(recorder, name)? else {
+        panic!("{name} is no counter")
+    };
+    Some(value)
+}
+
+fn metric(recorder: &DebuggingRecorder, name: &str) -> Option<DebugValue> {
+    let all = recorder.snapshotter().snapshot().into_vec();
+    Some(all.into_iter().find(|(key, ..)| key.key().name() == name)?.3)
 }
 
 /// Waits until the permit is lost.

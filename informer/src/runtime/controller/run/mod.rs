@@ -302,7 +302,8 @@ where
     }
 
     /// Requests the reconcile that was held back, together with the requests that have arrived
-    /// since.
+    /// since. Does nothing if a store still does not show a write and the shard of the object has
+    /// moved: its owner reconciles it.
     ///
     /// # Errors
     /// [`RunnerError::OwnWriteNotSeen`] if a store still does not show a write. The reconcile is
@@ -313,10 +314,23 @@ where
             self.schedule.rename(item, key.clone());
             return Ok(());
         };
+        if !self.admits(key) {
+            self.schedule.forget(key);
+            return Ok(());
+        }
         let reason = Reason::OwnWriteNotSeen;
         self.schedule.request_after_failure(key.clone(), item.priority(), reason);
         let object = Box::new(self.reference(key).erase());
         Err(RunnerError::OwnWriteNotSeen { object, source: Box::new(source) })
+    }
+
+    /// Returns whether the controller may reconcile the object with this key now.
+    fn admits(&self, key: &StoreKey) -> bool {
+        let shard = self.sharding.as_ref().and_then(|sharding| match self.store.get_by_key(key) {
+            Some(object) => sharding.shard_of_object(&KubeMeta, &*object),
+            None => sharding.shard_of_key(key),
+        });
+        admit(self.sharding.as_ref(), shard).is_some()
     }
 
     /// Returns whether the term has ended. Called before a reconcile or a deletion handler

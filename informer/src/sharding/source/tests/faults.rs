@@ -11,11 +11,14 @@ use metrics::set_default_local_recorder;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use serde_json::json;
 use tokio::time::timeout;
+use tracing::subscriber::set_default;
+use tracing_subscriber::layer::SubscriberExt;
 
 use super::rig::{LONG, PROPERTIES, Rig, SERVERS, four, selecting, selector, set};
 use crate::lister_watcher::KubeListerWatcher;
 use crate::sharding::hash::ShardBy;
 use crate::sharding::source::Selection;
+use crate::sharding::tests::messages::Messages;
 
 /// While the lists fail, the watch serves the shards that the store has.
 #[tokio::test(start_paused = true)]
@@ -176,6 +179,31 @@ async fn selector_is_sent_again_after_a_failure_that_may_have_another_cause() {
     rig.select(&[0, 1]).await;
     assert!(rig.server.requests().iter().all(has_selector));
     rig.assert_contents(&[0, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusal_of_selectors_is_logged_although_a_failure_was_logged_before() {
+    let messages = Messages::default();
+    let _guard = set_default(tracing_subscriber::registry().with(messages.clone()));
+    let rig = Rig::new(ShardBy::Uid, ShardSelectors::Honoured, 60);
+    let refusal = Status::failure("shardSelector: not supported", "BadRequest").with_code(400);
+    let failing = Fault::status(status::internal_error("etcd has no leader"));
+    rig.server.fault(failing.when(has_selector).times(2));
+    rig.run();
+    rig.select(&[0]).await;
+    rig.select(&[0, 1]).await;
+    rig.server.fault(Fault::status(refusal).when(has_selector).times(usize::MAX));
+    rig.select(&[0, 1, 2]).await;
+    rig.select(&[1, 2]).await;
+    let logged = messages.0.lock();
+    let warnings = logged.iter().filter(|message| message.contains("shardSelector"));
+    let expected = ["later requests have a selector again", "this replica receives the objects"];
+    assert!(
+        warnings.clone().count() == 2
+            && warnings.zip(expected).all(|(message, expected)| message.contains(expected)),
+        "{:?}",
+        *logged
+    );
 }
 
 #[tokio::test(start_paused = true)]

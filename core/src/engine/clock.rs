@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::engine::sync::MODEL;
 
 /// The time at which a handler received its key, with a resolution of a few milliseconds (a timer
-/// tick). This is enough to find slow handlers. Every pop reads it, and the exact time costs five
+/// tick). This is enough to find slow handlers. Every pop reads it, and the exact time costs four
 /// times as much (`bench/LOG.md`).
 #[derive(Clone, Copy)]
 pub(crate) struct Started(coarsetime::Instant);

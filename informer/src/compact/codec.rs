@@ -20,8 +20,8 @@ use zstd::zstd_safe::{CCtx, CDict, DCtx, DDict, compress_bound, get_error_name};
 use super::standin::{CCtx, CDict, DCtx, DDict, compress_bound, from_continuous, get_error_name};
 use super::values::BaseText;
 
-/// The compression level of zstd. With level 3 the first list of 100,000 pods took a tenth more CPU
-/// time, and the memory was the same (`bench/LOG.md`). Level 6 would make differences a tenth
+/// The compression level of zstd. With level 3 the first list of 100,000 pods took 3 to 13 % more
+/// CPU time, and the memory was the same (`bench/LOG.md`). Level 6 would make differences a tenth
 /// smaller, and packing would take several times as long.
 const LEVEL: i32 = 1;
 const MAGIC: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();

@@ -68,7 +68,7 @@
 //!
 //! The tests in `e2e/client-go/client-go-elector` show the first three rows on client-go 0.37.
 //!
-//! # Rights
+//! # RBAC
 //!
 //! The service account needs the verbs `get` and `update` for the lease. Without `watch`,
 //! candidates poll. `create` is needed only if the lease may not exist. A recorder of events needs

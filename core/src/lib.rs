@@ -46,15 +46,15 @@
 //!
 //! # Locks
 //!
-//! There is no global lock. To take or settle an item is an operation on one atomic word, as is a
-//! push, and no shard is locked while an item is taken or its handler runs. A lookup of a key locks
-//! one shard briefly, and a pop locks the head of the queue briefly.
+//! There is no global lock. A push, a take and a settle are operations on one atomic word. No shard
+//! is locked while an item is taken or its handler runs. A lookup of a key locks one shard briefly,
+//! and a pop locks the head of the queue briefly.
 //!
 //! # Memory
 //!
 //! A known key costs one 64-byte slot, its share of the table, and its index entries. As in
-//! client-go, pending deltas of a key are not merged, except that of two deletions in a row one is
-//! kept. So while the handler of a key is stuck, the key grows by one delta per update. See
+//! client-go, pending deltas of a key are not merged, except that two successive deletions become
+//! one. So while the handler of a key is stuck, each update of the key adds a delta. See
 //! [`DeltaFifoBuilder::high_water`] for a limit.
 #![deny(clippy::disallowed_types)]
 

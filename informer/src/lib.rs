@@ -33,7 +33,8 @@
 //! | `concepts.md` | deltas, stores, indexes and handlers, and how they fit together |
 //! | `from-kube-rs.md`, `from-client-go.md` | what replaces each part of these libraries |
 //! | `testing.md` | an API server for tests of operators |
-//! | `semantics.md`, `choosing.md` | the exact guarantees; how to choose a queue and a buffer | | `production.md` | rights, errors, reconcilers, back pressure, shutdown, probes, logs, limits |
+//! | `semantics.md`, `choosing.md` | the exact guarantees; how to choose a queue and a buffer |
+//! | `production.md` | RBAC, errors, reconcilers, back pressure, shutdown, probes, logs, limits |
 //! | `namespaces.md` | accounts that may list some namespaces only |
 //! | `memory.md`, `compact.md` | the memory of objects, and how to store them compressed |
 //! | `leader-election.md`, `many-replicas.md` | replicas of which only one works, and replicas that share the work |

@@ -1,10 +1,10 @@
 //! A Kubernetes API server inside the test process, for tests of controllers and reflectors. It
-//! answers lists, watches and writes as the real server does, and fails on request as the real
-//! server can fail.
+//! answers lists, watches and writes as the real server does. A test can inject the faults that the
+//! real server can have.
 //!
-//! [`ApiServer::client`] returns a [`kube::Client`]. Code that uses kube-rs runs over this client
-//! without a network, a cluster or another process. Objects are JSON, so any kind works, custom
-//! kinds too.
+//! [`ApiServer::client`] returns a [`kube::Client`]. Code that uses kube-rs works with this client,
+//! without a network, a cluster or another process. Objects are JSON, so any kind works, including
+//! custom kinds.
 //!
 //! ```
 //! use deltafifo_testkit::{ApiServer, Resource, Verb, status};
@@ -39,10 +39,10 @@
 //!
 //! # Features
 //!
-//! * **Lists**: whole, or in pages of one version; of the newest version, any version, exactly the
-//!   requested one, or one that is not older; by namespace, label selector, the field selectors of
-//!   the kind, and [`shardSelector`](Builder::shard_selectors). The body is produced while it is
-//!   sent, in frames of a configurable size.
+//! * **Lists**: complete, or in pages of one version. The version may be the newest, any, exactly
+//!   the requested one, or one that is not older. Lists are restricted by namespace, label
+//!   selector, the field selectors of the kind, and [`shardSelector`](Builder::shard_selectors).
+//!   The body is produced while it is sent, in frames of a configurable size.
 //! * **Watches**: from a version, from now, or starting with the existing objects
 //!   (`sendInitialEvents`). Bookmarks and timeouts follow tokio's clock, which a test may pause. If
 //!   an object stops matching the selector, the watch gets a deletion. A watch that is not read
@@ -73,9 +73,9 @@
 //!
 //! The scenario `testkit` of this project's `e2e/` sends 1629 requests to this server and to a
 //! kube-apiserver 1.36, and fails if the answers differ; 100 of the requests are recorded from
-//! `kubectl` and kube-rs. It compares the code of each answer, and one of these, as the request
-//! defines: the whole body, the part of the body that this server sends, or kind and reason. Uids,
-//! versions and times are left out.
+//! `kubectl` and kube-rs. It compares the status code of each answer. For each request it also
+//! compares either the whole body, the part of the body that this server sends, or the kind and
+//! reason. Uids, versions and times are not compared.
 //!
 //! # Guide
 //!
@@ -100,8 +100,8 @@
 //! * in definitions, the length of such keys and the paths of a scale,
 //! * the values of `fieldValidation`, which have no other effect.
 //!
-//! **Sizes.** A body of more than 3 MiB is refused with 413, which is the real server's default;
-//! etcd refuses an object of more than 1.5 MiB, and this server does not. Requests are recorded
+//! **Sizes.** A body of more than 3 MiB is refused with 413, which is the real server's default.
+//! This server accepts an object of more than 1.5 MiB, which etcd refuses. Requests are recorded
 //! until [`forget_requests`](ApiServer::forget_requests) is called, unless
 //! [`recorded_requests`](Builder::recorded_requests) limits their number.
 //!
@@ -121,7 +121,7 @@
 //! `status` changes nothing but the status, although the real server lets some kinds change labels
 //! there.
 //!
-//! **Deliberate differences.** Three answers differ from the real server's on purpose:
+//! **Deliberate differences.** Three answers deliberately differ from those of the real server:
 //!
 //! * If an applied configuration creates an object, its `deletionTimestamp` and
 //!   `deletionGracePeriodSeconds` are ignored. The real server stores them, so the object is marked
@@ -130,10 +130,10 @@
 //!   too, unless the scale changes nothing or conflicts.
 //! * `HEAD` is refused with 405. The real server answers it for custom resources only.
 //!
-//! **Formats.** Answers are JSON, whatever the header `Accept` asks for. They are whole objects,
-//! metadata, or tables; a scale is always whole. Bodies of requests may be YAML. Of several YAML
-//! documents the first one counts, and the keys of maps are taken as they are written. YAML with
-//! more than 64 levels or 250,000 values is refused.
+//! **Formats.** Answers are always JSON, even if the header `Accept` requests another format. They
+//! are whole objects, metadata, or tables; a scale is always whole. Bodies of requests may be YAML.
+//! Of several YAML documents the first one counts, and the keys of maps are taken as they are
+//! written. YAML with more than 64 levels or 250,000 values is refused.
 //!
 //! **Versions.** The real server has a cache of recent changes, and etcd behind it. This server has
 //! one log for both: if a version is too old for a watch, it is also too old for an exact list and

@@ -29,16 +29,16 @@ impl ApiServer {
     /// is dropped. Port 0 lets the system choose a port. At most 1,000 connections are open at a
     /// time. Use a loopback address: anyone who reaches it can read and write all objects.
     ///
-    /// Bodies must be JSON. Generated clients in Go send objects of built-in kinds as protobuf if
-    /// their `ContentType` says so, and get a 415. Of `kubectl`, these are commands such as
-    /// `kubectl create namespace`; commands that read a file, such as `kubectl create -f`, send
-    /// JSON. Pass the output of `kubectl create namespace shop --dry-run=client -o yaml` to
-    /// `kubectl create --validate=false -f -`.
+    /// Clients must send JSON or YAML. Clients that send protobuf get a 415. These are clients in
+    /// Go whose `ContentType` is protobuf, and commands such as `kubectl create namespace`.
+    /// Commands that read a file, such as `kubectl create -f`, send JSON. Pass the output of
+    /// `kubectl create namespace shop --dry-run=client -o yaml` to `kubectl create --validate=false
+    /// -f -`.
     ///
     /// These requests are [recorded](Self::requests) and struck by [faults](crate::Fault), like
-    /// those of a client in the process. For a server that runs for long, limit the number of
-    /// [recorded requests](crate::Builder::recorded_requests). Pause tokio's clock only if no
-    /// client is in another process: their time goes on.
+    /// those of a client in the process. If the server runs for a long time, limit the number of
+    /// [recorded requests](crate::Builder::recorded_requests). Do not pause tokio's clock if a
+    /// client is in another process, because the clock of that process continues.
     ///
     /// # Errors
     /// The error of binding the address.

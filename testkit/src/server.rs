@@ -102,14 +102,14 @@ impl Builder {
     }
 
     /// Sets whether the server does the work of two controllers of a real cluster: to delete or
-    /// orphan the dependents of deleted objects, and to empty namespaces that are being deleted.
-    /// By default it does not, as a kube-apiserver alone: a finalizer `foregroundDeletion` or
-    /// `orphan` then stays until the test or a client removes it.
+    /// orphan the dependents of deleted objects, and to empty namespaces that are being deleted. By
+    /// default it does not, like a kube-apiserver without a controller manager. A finalizer
+    /// `foregroundDeletion` or `orphan` then stays until the test or a client removes it.
     ///
-    /// The work is a part of the write that causes it, and done when the write's response arrives,
-    /// so it is as deterministic as the writes are. Each deletion and change has a version of its
-    /// own. An owner counts as gone only if this server has created it; a uid that a test made up
-    /// does not. Generated objects are not deleted.
+    /// The server does this work within the write that causes it, before the response to the write.
+    /// So the work is as deterministic as the writes are. Each deletion and change has a version of
+    /// its own. If an owner reference has a uid that this server has not assigned, the dependent is
+    /// not deleted. Generated objects are not deleted.
     ///
     /// ```
     /// # use deltafifo_testkit::{ApiServer, Resource};
@@ -160,10 +160,10 @@ impl Builder {
         self
     }
 
-    /// Sets the number of changes and bookmarks that are buffered for a watch that does not read
-    /// them. The default is 100,000. One more change ends the watch after the buffered ones, as in
-    /// the real server. Changes from before the watch was opened do not count. Buffered changes
-    /// keep both versions of their objects in memory.
+    /// Sets the number of changes and bookmarks that are buffered for a watch that is not read. The
+    /// default is 100,000. One more change ends the watch after the buffered ones, as in the real
+    /// server. Changes from before the watch was opened do not count. Buffered changes keep both
+    /// versions of their objects in memory.
     pub fn watch_buffer(mut self, changes: usize) -> Self {
         // `Watcher` reserves one more place for its last signal.
         self.watch_buffer = changes.min(Semaphore::MAX_PERMITS - 1);
@@ -192,12 +192,12 @@ impl Builder {
         self
     }
 
-    /// Sends a bookmark every `period` to each watch that asked for bookmarks, by tokio's clock
-    /// and counted from the opening of the watch. The real server does so about once a minute. By
-    /// default only a test [sends](ApiServer::bookmark) bookmarks, and so controls their order.
-    /// If the clock is paused, it advances from one bookmark to the next while a watch is read. A
-    /// period of less than a millisecond counts as a millisecond. A period beyond 30 years, such
-    /// as [`Duration::MAX`], means never.
+    /// Sends a bookmark every `period` to each watch that requested bookmarks. The period is
+    /// measured by tokio's clock, from the opening of the watch. The real server sends one about
+    /// once a minute. By default only the test [sends](ApiServer::bookmark) bookmarks, and so
+    /// controls their order. If the clock is paused, it advances from one bookmark to the next
+    /// while a watch is read. A period of less than a millisecond counts as a millisecond. A period
+    /// beyond 30 years, such as [`Duration::MAX`], means never.
     pub fn bookmarks(mut self, period: Duration) -> Self {
         self.bookmarks = (period < FAR).then_some(period.max(Duration::from_millis(1)));
         self

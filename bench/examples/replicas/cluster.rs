@@ -98,7 +98,7 @@ pub(crate) fn create_maps(server: &ApiServer, count: usize) -> Result<(), Failur
     Ok(())
 }
 
-/// Returns a config map of some 800 bytes with the metadata that the server adds.
+/// Returns a config map of about 800 bytes with the metadata that the server adds.
 pub(crate) fn config_map(number: usize) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap",

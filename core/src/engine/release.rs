@@ -115,7 +115,7 @@ impl<V> UserCode<V> {
     #[inline]
     pub(crate) fn into_inner(mut self) -> V {
         let value = self.0.0.take();
-        // Nothing is left to drop, and the drop of a guard takes some 30 instructions.
+        // Nothing is left to drop, and the drop of a guard takes about 30 instructions.
         std::mem::forget(self);
         value.unwrap_or_else(|| unreachable!("{TAKEN_LAST}"))
     }

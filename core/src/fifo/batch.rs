@@ -61,17 +61,19 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 /// returns the keys not yet taken to the front of the queue.
 ///
 /// A batch changes the queue's counters once for all of its items, because consumers that change
-/// them item by item slow each other down. So if the batch is leaked (`mem::forget`), the keys not
-/// yet taken stay pending for ever and are never handed out, the deltas that it has taken stay
-/// counted in [`pending_deltas`](DeltaFifo::pending_deltas) (with a high-water mark
-/// [`ready`](DeltaFifo::ready) may then wait for ever), [`has_synced`](DeltaFifo::has_synced) stays
-/// false if any of its keys belongs to the initial population, and the [applied
-/// version](crate::IndexReader::applied_version) never passes the keys not yet taken. Other keys
-/// are not affected.
+/// them item by item slow each other down. So the items of the initial population can count late:
+/// when the batch hands out the next item or is dropped. Do not [wait for the
+/// sync](DeltaFifo::wait_for_sync) while you hold a batch.
 ///
-/// For the same reason the items of the initial population can count late: when the batch hands out
-/// the next item or is dropped. Do not [wait for the sync](DeltaFifo::wait_for_sync) while you hold
-/// a batch.
+/// Do not leak a batch (`mem::forget`). Other keys are not affected, but:
+///
+/// - The keys not yet taken stay pending for ever, and are never handed out. The [applied
+///   version](crate::IndexReader::applied_version) never passes them.
+/// - The deltas that the batch has taken stay counted in
+///   [`pending_deltas`](DeltaFifo::pending_deltas). With a high-water mark
+///   [`ready`](DeltaFifo::ready) may then wait for ever.
+/// - [`has_synced`](DeltaFifo::has_synced) stays false if any of its keys belongs to the initial
+///   population.
 #[must_use = "a dropped batch goes back to the queue"]
 pub struct Batch<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,

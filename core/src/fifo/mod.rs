@@ -86,9 +86,9 @@ enum KnownPlace<T> {
 /// arrive as one event.
 ///
 /// # Key order
-/// Keys are popped in the order in which they were offered one by one. There is no such promise
-/// relative to a relist or a batch of offers in progress, for keys whose handler was running, or
-/// with a [lane for live events](DeltaFifoBuilder::live_lane).
+/// Keys that were offered one by one are popped in the order of their offers. This order is not
+/// guaranteed relative to a relist or a batch of offers in progress, for keys whose handler was
+/// running, or with a [lane for live events](DeltaFifoBuilder::live_lane).
 pub struct DeltaFifo<T, M> {
     core: Arc<Core<T, M>>,
     /// Held for its `Drop`, which wakes callers of `wait_for_resource_version`.
@@ -226,8 +226,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.life.announce_close();
     }
 
-    /// Waits until [`close`](Self::close) is called. A producer that has nothing to offer would
-    /// otherwise not notice the close.
+    /// Waits until [`close`](Self::close) is called. Use it in a producer that has nothing to
+    /// offer, which would not notice the close otherwise.
     pub async fn closed_async(&self) -> Closed {
         self.life.depth.wait_closed_async(|| self.is_closed()).await
     }
@@ -325,7 +325,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
     ///
     /// An update that coincides with a relist's push on the same key, or with the end of the key's
     /// handler, may still wait in the backlog. If very many live keys wait, a key that was next in
-    /// the backlog is handed out later because it joins them.
+    /// the backlog and joins them is handed out later than without the event.
     pub fn live_lane(mut self, live: bool) -> Self {
         self.fifo.queue.set_lane(live);
         self
@@ -343,20 +343,20 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
     /// version. Off by default, as in client-go. Needs a fused store.
     ///
     /// [`Popped::apply`] then records the version of a listed object next to its key, so that the
-    /// next relist or probe need not read the known object. An event costs nothing: the first
-    /// relist or probe after it reads the version from the known object, and records it. Only
-    /// versions that are numbers of up to 16 digits, as Kubernetes has them, are recorded, and only
-    /// for keys of at most 32 bytes or of more than 39. For all others, each relist reads the known
-    /// object.
+    /// next relist or probe need not read the known object. An event does not record its version:
+    /// the first relist or probe after the event reads the version from the known object, and
+    /// records it. Only versions that are numbers of up to 16 digits, as those of Kubernetes are,
+    /// are recorded, and only for keys of at most 32 bytes or of more than 39. For all others, each
+    /// relist reads the known object.
     pub fn skip_unchanged(mut self, skip: bool) -> Self {
         self.fifo.skip_unchanged = skip;
         self
     }
 
-    /// Sets whether a relist queues every object that it lists, whatever its version: client-go's
-    /// behaviour (an update for every object). [`Relist::probe`] then returns that all of them are
-    /// needed, and [`skip_unchanged`](Self::skip_unchanged) has no effect, so that an object which
-    /// changed without changing its version is stored and handed out as listed. Off by default.
+    /// Sets whether a relist queues every object that it lists, even if its version has not
+    /// changed, as in client-go. [`Relist::probe`] then returns that all objects are needed, and
+    /// [`skip_unchanged`](Self::skip_unchanged) has no effect. So an object that changed without
+    /// changing its version is stored and handed out as listed. Off by default.
     pub fn notify_unchanged(mut self, notify: bool) -> Self {
         self.fifo.notify_unchanged = notify;
         self
@@ -376,7 +376,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
     /// does not imply that all earlier ones were offered. A producer that feeds the queue from one
     /// watch bookmarks the version of the last event whenever no further event is ready. Costs one
     /// short lock and one allocation per batch, or per single item, and one more lock when its
-    /// handlers have ended. Each bookmark that arrives while a handler runs takes some 40 bytes.
+    /// handlers have ended. Each bookmark that arrives while a handler runs takes about 40 bytes.
     pub fn track_applied(mut self, track: bool) -> Self {
         self.fifo.queue.track(track);
         self

@@ -48,14 +48,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Queues `Deleted` (client-go `Delete`) for an object, or for a [`DeletedFinalStateUnknown`]
-    /// when the object's last state was not seen. The deletion is ignored if the key is neither
-    /// pending nor known and no handler of it runs. A deletion during a handler has the effect of a
-    /// deletion just after it. O(1).
+    /// when the object's last state was not seen. The deletion is ignored if the key is not
+    /// pending, not known, and no handler of the key runs. A deletion during a handler has the same
+    /// effect as just after the handler. O(1).
     ///
     /// # Errors
-    /// [`OfferError`]: no key, or the transformer failed; nothing was queued, as in client-go. The
-    /// transformer does not see tombstones: a tombstone of the key in [`OfferError::Transform`]
-    /// still deletes the object.
+    /// [`OfferError`]: no key, or the transformer failed; nothing was queued, as in client-go. If
+    /// the transformer failed, you can delete the object by a tombstone of the key in
+    /// [`OfferError::Transform`], because the transformer does not see tombstones.
     ///
     /// [`DeletedFinalStateUnknown`]: crate::DeletedFinalStateUnknown
     pub fn delete(&self, object: impl Into<DeltaObject<T>>) -> Result<(), OfferError> {

@@ -506,8 +506,8 @@ impl<K> Compactor<K> {
     /// Does the work that is due at the end of a list. Frees the memory that is still used for
     /// groups whose objects were all dropped. Trains a dictionary if there is none, or if there are
     /// more than 48 groups, and more than 1.5 times as many as at the last training. Training takes
-    /// some 100 ms, so call this method on a thread that may block. Then pass all stored objects to
-    /// [`repack`](Self::repack).
+    /// about 100 ms. So call this method on a thread that may block. Then pass all stored objects
+    /// to [`repack`](Self::repack).
     pub fn end_list(&self) {
         self.groups.purge();
         let _guard = self.training.lock();

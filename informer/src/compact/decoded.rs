@@ -12,7 +12,7 @@ use quick_cache::{Lifecycle, Weighter};
 use super::sync::{AtomicU64, Ordering};
 
 /// The assumed ratio of the memory that an object takes when it is decoded to the length of its
-/// JSON. (A pod of 4 kB takes some 27 kB.)
+/// JSON. (A pod of 4 kB takes about 27 kB.)
 const GROWTH: usize = 7;
 /// The assumed size of a decoded object in bytes, from which the cache derives the number of its
 /// shards.

@@ -2,7 +2,7 @@
 //!
 //! `SharedInformer::<Compact<Pod>>` keeps its pods in this form; the guide's chapter *Compact
 //! objects* says when to use it. A [`Compactor`] packs the objects of one informer into [`Compact`]
-//! objects. A pod of a workload with twenty replicas takes some 800 bytes, with its slot in the
+//! objects. A pod of a workload with twenty replicas takes about 800 bytes, with its slot in the
 //! store, instead of 29,000 bytes when it is decoded (*The cache* in `BENCHMARKS.md`). The header
 //! has the metadata that keys, selectors and owner look-ups need.
 //!

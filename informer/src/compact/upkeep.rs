@@ -20,7 +20,7 @@ pub trait Upkeep<K>: Send + Sync {
 
     /// Does the work that is due at the end of a list. Trains a dictionary if there is none, or if
     /// there are more than 48 groups, and more than 1.5 times as many as at the last training (a
-    /// group is the objects of one workload). Blocks for some 100 ms if it trains.
+    /// group is the objects of one workload). Blocks for about 100 ms if it trains.
     fn end_list(&self);
 
     /// Packs `object` again if its group has a newer base, if few objects still hold its base, or

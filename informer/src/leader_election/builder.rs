@@ -54,9 +54,10 @@ impl LeaderElectorBuilder {
         }
     }
 
-    /// Sets the client for the lease. By default the elector and the terms share one client. If it
-    /// has one connection, or limits the number of requests in flight, slow answers to a term can
-    /// delay renewals until the lease is lost. kube's clients do neither unless they are built so.
+    /// Sets the client for the requests for the lease. By default the elector and the terms share
+    /// one client. If that client has one connection, or limits the number of requests in flight,
+    /// slow answers to a term can delay renewals until the lease is lost. kube's clients do neither
+    /// by default.
     pub fn lease_client(mut self, client: Client) -> Self {
         self.lease_client = Some(client);
         self
@@ -72,15 +73,15 @@ impl LeaderElectorBuilder {
     }
 
     /// Sets the time after which a leader stops if no renewal was answered, counted from the time
-    /// when the last answered renewal was *sent*. The default is 10 s. Two candidates cannot lead
-    /// as long as their clocks run at rates that differ by less than the lease duration divided by
-    /// this deadline: by default 1.5.
+    /// when the last answered renewal was *sent*. The default is 10 s. Two candidates can lead at
+    /// the same time only if the clock of one is faster than that of the other by a factor of the
+    /// lease duration divided by this deadline, by default 1.5.
     pub fn renew_deadline(mut self, deadline: Duration) -> Self {
         self.timing.renew_deadline = deadline;
         self
     }
 
-    /// Sets the time limit of each request, and the time until a failed one is repeated. The
+    /// Sets the time limit of each request, and the pause before a failed request is repeated. The
     /// default is 2 s. A candidate that cannot watch the lease reads it once in each such period.
     pub fn retry_period(mut self, period: Duration) -> Self {
         self.timing.retry_period = period;
@@ -103,9 +104,9 @@ impl LeaderElectorBuilder {
         self
     }
 
-    /// Sets a function that is called for each error of a request. By default errors are logged.
-    /// An error that repeats, with the same verb and the same status code, is reported once until a
-    /// request with this verb succeeds.
+    /// Sets a function that is called for each error of a request. By default errors are logged. If
+    /// requests fail repeatedly with the same verb and status code, the failure is reported once,
+    /// and again only after a request with this verb has succeeded.
     pub fn on_error(mut self, on_error: impl Fn(&LeaseError) + Send + Sync + 'static) -> Self {
         self.on_error = Arc::new(on_error);
         self
@@ -115,10 +116,10 @@ impl LeaderElectorBuilder {
     /// (client-go `ResourceLockConfig.EventRecorder`), with the reason `LeaderElection`. By default
     /// no event is published.
     ///
-    /// The first event does not delay the work. After a term, the elector waits for the answers
-    /// before it returns or campaigns again, at most a retry period. After a loss, a cancel ends
-    /// this wait. An error is logged, and changes nothing else. Each term has events of its own:
-    /// their reference to the lease contains the `resourceVersion` of the claim.
+    /// The first event does not delay the work. After a term, the elector waits at most a retry
+    /// period for the answers before it returns or campaigns again. If the lease was lost, a
+    /// cancellation ends this wait. An error is logged, and has no other effect. Each term has
+    /// events of its own: their reference to the lease contains the `resourceVersion` of the claim.
     ///
     /// ```
     /// use deltafifo_informer::leader_election::{BuildError, LeaderElector, LeaseLock};

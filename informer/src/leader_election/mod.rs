@@ -37,20 +37,21 @@
 //!
 //! Two terms of a lease never overlap, provided that:
 //!
-//! - The rates of the candidates' clocks differ by a factor of less than the lease duration divided
-//!   by the renew deadline (by default 1.5).
+//! - The clock of one candidate runs less than 1.5 times as fast as that of another. (1.5 is the
+//!   lease duration divided by the renew deadline, with the default durations.)
 //! - No machine is suspended in a way that stops both its monotonic clock and its wall clock. A
 //!   leader stops at its deadline by either clock, so one running clock is enough.
-//! - Nobody removes the holder's name by hand, or deletes the lease and creates one without a
+//! - No user removes the holder's name by hand, or deletes the lease and creates one without a
 //!   holder.
+//! - etcd is not restored from a backup while a candidate runs: the restored lease may name a
+//!   former holder.
 //!
-//! No clock is compared with the clock of another machine. Every write of the lease is conditional.
-//! An etcd that is restored from a backup is out of scope: it may show a former holder.
+//! The clocks of two machines are never compared, and every write of the lease is conditional.
 //!
-//! A lease cannot make the *server* refuse the last request of a former leader. A process that is
-//! stopped between its check of the clock and the write sends that write when it wakes. A write
-//! that must not come from a former leader therefore needs a `resourceVersion`, or the term's
-//! fencing token: its [transitions](Term::transitions) and its [uid](Term::uid).
+//! A lease does not exclude a late write of a former leader, because the server does not check the
+//! lease. A process may be stopped after it has checked the clock, and then sends the write when it
+//! continues. So put a `resourceVersion` into a write that must not come from a former leader, or
+//! use the term's fencing token: its [transitions](Term::transitions) and its [uid](Term::uid).
 //!
 //! # Differences from client-go
 //!
@@ -61,17 +62,17 @@
 //! | a leader that reads another's name | continues until its renew deadline | stops at once |
 //! | renewals | each retry period | each third of the lease duration |
 //! | candidates | poll each retry period | watch the lease, and poll only without a watch |
-//! | a lease that does not exist | is created and held at once | is created, and held after the lease duration: the holder of a lease that was deleted may still lead. A manifest that contains the lease without a `spec` saves this wait |
+//! | a lease that does not exist | is created and held at once | is created, and held after the lease duration, because the holder of a deleted lease may still lead. To avoid this wait, apply a manifest of the lease without a `spec` |
 //! | `ReleaseOnCancel` | off by default | on by default |
 //! | `OnStartedLeading`, `OnStoppedLeading`, `OnNewLeader` | callbacks | the argument and the result of [`run`](LeaderElector::run), and [`leader`](LeaderElector::leader) |
 //!
 //! The tests in `e2e/client-go/client-go-elector` show the first three rows on client-go 0.37.
 //!
-//! # Rights
+//! # RBAC
 //!
-//! The account needs `get` and `update` for the lease, and `watch`, without which candidates poll;
-//! and `create`, unless the lease exists. A recorder of events needs `create` and `patch` for
-//! `events` in the group `events.k8s.io`.
+//! The service account needs the verbs `get` and `update` for the lease. Without `watch`,
+//! candidates poll. `create` is needed only if the lease may not exist. A recorder of events needs
+//! `create` and `patch` for `events` in the API group `events.k8s.io`.
 //!
 //! # Metrics
 //!
@@ -123,7 +124,8 @@ pub use term::Term;
 
 type ElectionOnError = dyn Fn(&LeaseError) + Send + Sync;
 
-/// A candidate for a lease (client-go `LeaderElector`). Clones are cheap, and are one candidate.
+/// A candidate for a lease (client-go `LeaderElector`). Clones are cheap, and all clones are the
+/// same candidate.
 #[derive(Clone)]
 pub struct LeaderElector {
     shared: Arc<ElectionContext>,
@@ -202,9 +204,9 @@ struct LostTerm {
 
 impl LeaderElector {
     /// Returns a builder of an elector. The elector and every [`Term::client`] send their requests
-    /// through `client`. If these or other requests can keep its connection busy, set [another
-    /// client](LeaderElectorBuilder::lease_client) for the lease, so that they do not delay the
-    /// renewals.
+    /// through `client`. If its connection may be busy, set [another
+    /// client](LeaderElectorBuilder::lease_client) for the lease, so that other requests do not
+    /// delay the renewals.
     pub fn builder(client: Client, lock: LeaseLock) -> LeaderElectorBuilder {
         LeaderElectorBuilder::new(client, lock)
     }
@@ -273,8 +275,8 @@ impl LeaderElector {
 
     /// Runs like [`run`](Self::run), but campaigns again after a loss, with a new identity. `lead`
     /// is called for each term. The elector first waits until the work of the lost term has ended,
-    /// but not longer than the lease duration: work that continues is like a former leader in
-    /// another process, and fails the [`check`](Self::check).
+    /// but not longer than the lease duration. Work that continues after that is like a former
+    /// leader in another process, and [`check`](Self::check) returns an error.
     ///
     /// # Errors
     /// [`ElectionError::Running`] if the elector runs already.
@@ -425,8 +427,8 @@ impl LeaderElector {
 
     /// Returns a receiver of the holder in the lease, as this candidate last saw it. The value is
     /// `None` if the lease has no holder, does not exist, or has not been read yet (client-go
-    /// `GetLeader`, `OnNewLeader`). The holder may have stopped since, so show the value to people,
-    /// but base no decision on it.
+    /// `GetLeader`, `OnNewLeader`). The holder may have stopped since, so use the value for display
+    /// only.
     #[doc(alias = "GetLeader")]
     #[doc(alias = "OnNewLeader")]
     #[must_use]
@@ -435,9 +437,9 @@ impl LeaderElector {
     }
 
     /// Returns an error if this process leads with an expired lease. Use it in a liveness probe
-    /// (client-go `HealthzAdaptor`). The error is possible because work that blocks its thread
-    /// cannot be dropped at the renew deadline. A candidate that does not lead is always healthy.
-    /// For readiness, use the sync of the informers instead.
+    /// (client-go `HealthzAdaptor`). This can happen because the elector cannot drop work that
+    /// blocks its thread. A candidate that does not lead is always healthy. A readiness probe
+    /// should report that the informers have synced instead.
     ///
     /// # Errors
     /// [`CheckError`] if work under a lease still runs, or is not dropped, `tolerance` after the

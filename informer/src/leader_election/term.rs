@@ -7,10 +7,11 @@ use kube::Client;
 use crate::lease::{Hold, fenced};
 use crate::util::in_flight::WorkGuard;
 
-/// A term: the time from a claim of the lease until it is lost or given up.
+/// A term: the time from a claim of the lease until it is lost or released.
 ///
-/// Clones are cheap, and share one term. Each clone is *work under the lease*: a lease is released
-/// only after all clones are dropped. So a thread or task that works on its own must hold a clone.
+/// Clones are cheap, and share one term. Each clone is *work under the lease*: the lease is
+/// released only after all clones are dropped. So a thread or task that you start must hold a
+/// clone.
 ///
 /// ```
 /// use deltafifo_informer::leader_election::Term;
@@ -59,26 +60,30 @@ impl Term {
         self.hold.is_held()
     }
 
-    /// Waits until the term has ended. If the machine was suspended, this is noticed within a retry
-    /// period after it has resumed.
+    /// Waits until the term has ended. After a suspension of the machine, it returns within a retry
+    /// period after the machine has resumed.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
         self.hold.clone().ended()
     }
 
-    /// Returns a client that refuses mutating requests once the term has ended: every method except
-    /// GET, and every request that upgrades its connection. A request that has been sent is not
-    /// cancelled with its caller, and is work under the lease until it is answered.
-    /// [`is_lost`](super::is_lost) recognises the error of a refused request.
+    /// Returns a client that refuses mutating requests once the term has ended. A request is
+    /// mutating if its method is not GET, or if it upgrades its connection. If the caller of a
+    /// request is dropped, a request that has been sent is not cancelled, and counts as work under
+    /// the lease until it is answered. [`is_lost`](super::is_lost) recognises the error of a
+    /// refused request.
     ///
     /// The client sends a mutating request once. If the server refuses it with 429, 503 or 504, the
-    /// request fails, although kube's client would repeat it: it would do so after the term, too.
+    /// request fails. (kube's client would repeat it, even after the term.)
     ///
-    /// A request that waits for a connection at the deadline is not sent if it has a body. Upgrades
-    /// have none, nor do deletions of collections with default parameters. A request that is on its
-    /// connection at the deadline can arrive after another leader has begun. The server refuses it
-    /// if it contains a `resourceVersion` and the object has been written since. A connection that
-    /// was upgraded (an open `exec` session) continues after the term, and is not work under the
-    /// lease.
+    /// Some requests can reach the server after the term:
+    ///
+    /// - A request that is on its connection at the deadline can arrive after another leader has
+    ///   begun. The server refuses it if it contains a `resourceVersion` and the object has been
+    ///   written since.
+    /// - A request that waits for a connection at the deadline is sent only if it has no body.
+    ///   These are upgrades, and deletions of collections with default parameters.
+    /// - A connection that was upgraded (an open `exec` session) continues after the term, and is
+    ///   not work under the lease.
     #[must_use]
     pub fn client(&self) -> Client {
         self.shared.client.clone()
@@ -86,8 +91,8 @@ impl Term {
 
     /// Returns the number of transitions (`leaseTransitions`) that the lease has in this term.
     /// Together with [`uid`](Self::uid) it is a fencing token: later terms of one lease have larger
-    /// numbers, up to `i32::MAX`. A lease that is deleted and created again starts anew, with
-    /// another uid.
+    /// numbers, up to `i32::MAX`. If the lease is deleted and created again, it has another uid,
+    /// and the number starts again.
     #[must_use]
     pub fn transitions(&self) -> i32 {
         self.shared.transitions

@@ -66,10 +66,10 @@ impl ShardGroupBuilder {
         self
     }
 
-    /// Sets the client for the Leases. By default they share the client of the group with the
-    /// requests of permits. If that has one connection, or limits the number of requests in flight,
-    /// slow answers to permits can delay renewals until the member loses its Lease. kube's clients
-    /// do neither unless they are built so.
+    /// Sets the client for the requests for Leases. By default they are sent through the client of
+    /// the group, like the requests of permits. If that client has one connection, or limits the
+    /// number of requests in flight, slow answers to permits can delay renewals until the member
+    /// loses its Lease. kube's clients do neither by default.
     ///
     /// ```no_run
     /// # use deltafifo_informer::sharding::ShardGroup;
@@ -88,9 +88,10 @@ impl ShardGroupBuilder {
         self
     }
 
-    /// Sets the number of shards: a power of two, at most 128. The default is 64. It is fixed for
-    /// the life of a group: members that are configured differently refuse to run together. Choose
-    /// several times the largest number of replicas, so that each gets a similar number.
+    /// Sets the number of shards: a power of two, at most 128. The default is 64. The number is
+    /// fixed for the life of a group: `run_until` of a member with another number returns an error.
+    /// Choose several times the largest number of replicas, so that all replicas get similar
+    /// numbers of shards.
     pub fn shards(mut self, count: u32) -> Self {
         self.shards = count;
         self
@@ -111,17 +112,18 @@ impl ShardGroupBuilder {
         self
     }
 
-    /// Sets the time after which a member stops if no renewal was answered and seen in the watch,
-    /// counted from the time when the last such renewal was *sent*. The default is 10 s.
+    /// Sets the time after which a member stops if no renewal counts. A renewal counts once the
+    /// server has answered it and the watch has shown it. The time begins when the last such
+    /// renewal was *sent*. The default is 10 s.
     pub fn renew_deadline(mut self, deadline: Duration) -> Self {
         self.timing.renew_deadline = deadline;
         self
     }
 
-    /// Sets the time limit of each request for a Lease, and the shortest time until a failed one is
-    /// repeated. The default is 2 s. While lists and watches of the Leases fail, the pauses between
-    /// them grow to the lease duration. While the server has a Lease without the label of the
-    /// group, the pauses between the writes of this Lease grow to a minute.
+    /// Sets the time limit of each request for a Lease, and the shortest pause before a failed
+    /// request is repeated. The default is 2 s. While lists and watches of the Leases fail, the
+    /// pauses between them grow to the lease duration. While the server has a Lease without the
+    /// label of the group, the pauses between the writes of this Lease grow to a minute.
     pub fn retry_period(mut self, period: Duration) -> Self {
         self.timing.retry_period = period;
         self
@@ -135,24 +137,24 @@ impl ShardGroupBuilder {
     }
 
     /// Sets the time after which a member that has joined takes shards from others. Until then it
-    /// takes only shards that nobody else can take. So a program that crashes soon after its start
-    /// takes no shards with it. The default is 5 s.
+    /// takes only shards that no other member can take. So a program that crashes soon after its
+    /// start takes no shards with it. The default is 5 s.
     pub fn settle(mut self, time: Duration) -> Self {
         self.timing.settle = time;
         self
     }
 
-    /// Sets a function that is called for each error. By default errors are logged. A failure of
-    /// requests that repeats, with the same verb and the same status code, is reported once until a
-    /// request with this verb succeeds. The variants of [`GroupError`] say how often the other
-    /// errors are reported.
+    /// Sets a function that is called for each error. By default errors are logged. If requests
+    /// fail repeatedly with the same verb and status code, the failure is reported once, and again
+    /// only after a request with this verb has succeeded. The variants of [`GroupError`] say how
+    /// often the other errors are reported.
     pub fn on_error(mut self, on_error: impl Fn(&GroupError) + Send + Sync + 'static) -> Self {
         self.on_error = Arc::new(on_error);
         self
     }
 
-    /// Allows other groups in this process: for tests and examples that run several members. The
-    /// shards of a controller are those of one group, so a program has no use for a second one.
+    /// Allows other groups in this process. This is for tests and examples that run several
+    /// members. A program needs only one group, because a controller belongs to one group.
     #[doc(hidden)]
     pub fn beside_others(mut self) -> Self {
         self.is_only = false;

@@ -113,7 +113,7 @@ pub enum GroupError {
         waited: Duration,
     },
     /// A controller or an informer does not have the objects of shards that this member has
-    /// claimed, so nobody works on these shards. Reported each minute for each of them.
+    /// claimed, so no member works on these shards. Reported each minute for each of them.
     #[error(
         "this member of group {group} has waited {waited:?} for {participant} to hold the objects of \
          shards that it has claimed, so nobody works on these shards; check that the informers run, \

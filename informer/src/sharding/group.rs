@@ -27,8 +27,8 @@ use crate::metrics::Named;
 
 pub(super) type GroupOnError = dyn Fn(&GroupError) + Send + Sync;
 
-/// A member of a group of replicas that share the objects of a cluster. Clones are cheap, and are
-/// one member.
+/// A member of a group of replicas that share the objects of a cluster. Clones are cheap, and all
+/// clones are the same member.
 #[derive(Clone)]
 pub struct ShardGroup(Arc<GroupContext>);
 
@@ -105,9 +105,9 @@ impl GroupContext {
 
 impl ShardGroup {
     /// Returns a builder of the group `name`, whose Leases are in `namespace`. The group and every
-    /// [`Permit::client`] send their requests through `client`. If these or other requests can keep
-    /// its connection busy, set [another client](ShardGroupBuilder::lease_client) for the Leases,
-    /// so that they do not delay the renewals.
+    /// [`Permit::client`] send their requests through `client`. If its connection may be busy, set
+    /// [another client](ShardGroupBuilder::lease_client) for the Leases, so that other requests do
+    /// not delay the renewals.
     pub fn builder(
         client: Client,
         namespace: impl Into<String>,
@@ -141,21 +141,22 @@ impl ShardGroup {
         })))
     }
 
-    /// Joins the group, takes a share of its shards, and gives the shards back when `stop`
-    /// resolves. Waits first until the [sharded](crate::Controller::sharded) controllers are polled
-    /// and their informers have synced: until then other members own all shards. While that takes
-    /// longer, [`GroupError::NotSynced`] is reported each minute. Create the streams of the
-    /// controllers, and build the [informers of shards](crate::SharedInformer::in_shards), before
-    /// this future is first polled. A controller that is created while the member is live does not
-    /// end the membership, and does not delay a later one until it is polled.
+    /// Joins the group, takes a share of its shards, and releases the shards when `stop` resolves.
     ///
-    /// When `stop` resolves, no more work is admitted, running work may continue until the
-    /// [drain timeout](ShardGroupBuilder::drain_timeout), and the Lease of this member is deleted.
+    /// Before it joins, it waits until the [sharded](crate::Controller::sharded) controllers are
+    /// polled and their informers have synced. Until then other members own all shards, and
+    /// [`GroupError::NotSynced`] is reported each minute. Create the streams of the controllers,
+    /// and build the [informers in split mode](crate::SharedInformer::in_shards), before you first
+    /// poll this future. A controller that is created while the member is live does not end the
+    /// membership. Until that controller is polled, it does not delay a later membership either.
+    ///
+    /// When `stop` resolves, no more work is admitted. Running work may continue until the [drain
+    /// timeout](ShardGroupBuilder::drain_timeout). Then the Lease of this member is deleted.
     ///
     /// If the member loses its Lease, its permits are lost. Once all of its work has ended, it
     /// joins again under another identity.
     ///
-    /// If this future is dropped, all permits are lost, and the shards are not given back: others
+    /// If this future is dropped, all permits are lost, and the shards are not released: others
     /// take them after the lease duration.
     ///
     /// # Errors
@@ -177,8 +178,8 @@ impl ShardGroup {
         }
     }
 
-    /// Returns a receiver of the shards that this process owns. Show the value to people, and use
-    /// [`admit`](Self::admit) for decisions.
+    /// Returns a receiver of the shards that this process owns. Use it for display only, and call
+    /// [`admit`](Self::admit) to decide whether to work on an object.
     #[must_use]
     pub fn owned(&self) -> watch::Receiver<ShardSet> {
         self.0.owned.subscribe()
@@ -216,15 +217,15 @@ impl ShardGroup {
     }
 
     /// Returns an error if work continues although the Lease of this member has expired. Use it in
-    /// a liveness probe. The error is possible because some work cannot be dropped, even if the
-    /// future of [`run_until`](Self::run_until) is: work that blocks its thread, holds a clone of a
-    /// permit, or waits for the answer to a request of the permit's client. A member without work
-    /// on shards is healthy, if that future is polled or was dropped.
+    /// a liveness probe. This can happen because the group cannot drop some work: work that blocks
+    /// its thread, holds a clone of a permit, or waits for the answer to a request of the permit's
+    /// client. A member without work on shards is healthy, if the future of
+    /// [`run_until`](Self::run_until) is polled or was dropped.
     ///
     /// # Errors
-    /// [`CheckError`] if a permit is out, or a request of its client is not answered, `tolerance`
-    /// after the Lease has expired; or if the future of `run_until` is not polled while the member
-    /// owns shards.
+    /// [`CheckError`] if, `tolerance` after the Lease has expired, a permit still exists or a
+    /// request of its client is not answered. Also if the future of `run_until` is not polled while
+    /// the member owns shards.
     pub fn check(&self, tolerance: Duration) -> Result<(), CheckError> {
         let GroupContext { timing, clock, gate, working_until, .. } = &*self.0;
         // By the monotonic clock alone, so that a step of the wall clock does not end a process.

@@ -1,9 +1,9 @@
 //! Sharding: several replicas of a program share the objects of a cluster, and each reconciles a
 //! part of them.
 //!
-//! Each object belongs to one of the *shards* of a group. Each replica is a *member* of the group,
-//! and each shard has a `Lease` that names the member that holds it. The members take their shares
-//! by themselves: there is no leader, and no other component.
+//! Each object belongs to one of the *shards* of a group. Each replica is a *member* of the group.
+//! Each shard has a `Lease`, which names the member that holds the shard. The members divide the
+//! shards among themselves. No leader and no other component is needed.
 //!
 //! ```
 //! use deltafifo_informer::sharding::ShardGroup;
@@ -41,35 +41,34 @@
 //!
 //! # Guarantees
 //!
-//! - Two replicas never hold permits of one shard at the same time, under the conditions of [leader
-//!   election](crate::leader_election#guarantees): the rates of the clocks differ by a factor of
-//!   less than the lease duration divided by the renew deadline, no suspended machine stops both of
-//!   its clocks, and nobody removes a holder by hand, or deletes the Lease of a shard and creates
-//!   one without a holder.
-//! - No mutating request of [`Permit::client`] is sent after the permit is lost. The limits of
-//!   [`Term::client`](crate::leader_election::Term::client) hold here as well. A write that must
-//!   not come from a former owner needs a `resourceVersion`, or the permit's fencing token.
-//! - Before a member works on a shard, the stores of all controllers that are sharded by the group,
-//!   and of all [informers of its shards](crate::SharedInformer::in_shards), have every write that
-//!   the former owner knows to have succeeded. Then the controllers reconcile every object of the
-//!   shard. An object that is deleted while nobody owns its shard is not reported as deleted: use
-//!   finalizers.
-//! - If the owner of a shard fails while another member is live, the shard has an owner again
-//!   within the lease duration, a few seconds and the time of a list.
+//! - Two replicas never hold permits of one shard at the same time. This holds under the conditions
+//!   of [leader election](crate::leader_election#guarantees), and if no user removes a holder by
+//!   hand, or deletes the Lease of a shard and creates one without a holder.
+//! - [`Permit::client`] sends no mutating request after the permit is lost. It has the limits of
+//!   [`Term::client`](crate::leader_election::Term::client). A write that must not come from a
+//!   former owner needs a `resourceVersion`, or the permit's fencing token.
+//! - Before a member works on a shard, its stores show every write that the server has confirmed to
+//!   the former owner. These are the stores of all sharded controllers, and of all [informers in
+//!   split mode](crate::SharedInformer::in_shards). Then the controllers reconcile every object of
+//!   the shard.
+//! - If the owner of a shard fails while another member is live, the shard has an owner again after
+//!   at most the lease duration, a few seconds and the time of a list.
 //!
-//! A group does not promise that work is done exactly once, nor an order between objects.
+//! A group does not guarantee that work is done exactly once, or an order between objects.
+//! `on_deleted` is not called for an object that is deleted while its shard has no owner: use
+//! finalizers.
 //!
 //! # Members
 //!
 //! A replica becomes a member when the informers of its [sharded](crate::Controller::sharded)
-//! controllers have synced: until then it could not work on a shard. These faults prevent work on
-//! shards, or the move of a shard. The member reports each of them every minute; the other variants
-//! of [`GroupError`] say what else can fail.
+//! controllers have synced, because it cannot work on a shard before. These faults prevent work on
+//! shards, or the move of a shard. The member reports each of them every minute. The other variants
+//! of [`GroupError`] document further faults.
 //!
 //! - An informer never syncs: the replica takes no shards ([`GroupError::NotSynced`]).
 //! - Renewals of a member's Lease are not answered, or its watch does not show them, within the
 //!   renew deadline: the member holds no shards ([`GroupError::NotLive`]).
-//! - A member has claimed shards and cannot list their objects: nobody works on these shards
+//! - A member has claimed shards and cannot list their objects: no member works on these shards
 //!   ([`GroupError::NotFilled`]).
 //! - Work on a shard continues after the drain timeout: no other member gets the shard
 //!   ([`GroupError::NotDrained`]).
@@ -77,9 +76,9 @@
 //!   none becomes live. Each member deletes its Lease, and creates it again after pauses of up to a
 //!   minute ([`GroupError::Unlabelled`]).
 //!
-//! A member renews its own Lease each third of the lease duration, or each half of the renew
-//! deadline if that is shorter. While its watch is late, it renews each retry period, because a
-//! renewal counts only once the watch has shown it.
+//! The interval at which a member renews its own Lease is a third of the lease duration, or half of
+//! the renew deadline if that is shorter. While its watch is late, the interval is the retry
+//! period, because a renewal counts only once the watch has shown it.
 //!
 //! The Leases of shards are written only when shards move. A member that stops releases each of its
 //! shards when the work on it has ended, and another member claims the shard at once. If a member
@@ -87,16 +86,16 @@
 //! of the first member from that Lease, so that the first member cannot renew it. Then the shards
 //! are free.
 //!
-//! Members hold equal numbers of shards, or one more. When a member joins, hardly more shards move
-//! than those that it takes. A member takes shards from others only after it was ready for the
+//! The numbers of shards of two members differ by at most one. When a member joins, few shards move
+//! besides those that it takes. A member takes shards from others only after it was ready for the
 //! [settle time](ShardGroupBuilder::settle).
 //!
 //! If there are no Leases of shards, the first members create them and wait for the lease duration,
-//! because the owner of a Lease that was deleted may still be at work. A manifest saves this wait.
-//! It contains the Leases `<group>`, `<group>-shard-000`, `<group>-shard-001` and so on, with the
+//! because the owner of a Lease that was deleted may still be working. To avoid this wait, apply a
+//! manifest of the Leases `<group>`, `<group>-shard-000`, `<group>-shard-001` and so on, with the
 //! label `deltafifo/group: <group>` and without a `spec`. Apply it before the members start, and
-//! not again while they run: it would create a deleted Lease of a shard as free, although its owner
-//! may still be at work.
+//! not again while they run. If the Lease of a shard was deleted, the manifest would create a free
+//! one, although the owner of the shard may still be working.
 //!
 //! # Limits
 //!
@@ -109,9 +108,9 @@
 //!   shards](crate::SharedInformer::in_shards).
 //! - The server's resource versions must be numbers, as those of Kubernetes are.
 //!
-//! # Rights
+//! # RBAC
 //!
-//! In the group's namespace, the account needs these verbs for `leases` in the group
+//! In the group's namespace, the service account needs these verbs for `leases` in the API group
 //! `coordination.k8s.io`: `list`, `watch`, `create`, `update` and `delete`. The names of members'
 //! Leases are not known in advance, so a rule must not have `resourceNames`.
 //!

@@ -25,7 +25,8 @@ tokio::task_local! {
 /// Clones are cheap. Each clone is *work on the shard*: another member gets the shard only after
 /// all clones are dropped, or after the Lease of this member has expired. A
 /// [sharded](crate::Controller::sharded) controller holds a permit until the future of a reconcile
-/// has been dropped. So a thread or task that works beyond that must hold a clone.
+/// has been dropped. If the reconcile starts a thread or task that works longer, this thread or
+/// task must hold a clone.
 ///
 /// ```
 /// use deltafifo_informer::sharding::Permit;
@@ -129,28 +130,28 @@ impl Permit {
         CURRENT.sync_scope(self.clone(), call)
     }
 
-    /// Returns whether this member may work on the shard. It may while the permit exists, until the
-    /// drain timeout after the shard was assigned to another member, and at most until the member's
-    /// renew deadline. Reads two clocks.
+    /// Returns whether this member may still work on the shard. The answer becomes false at the
+    /// drain timeout after the shard was assigned to another member, and at the latest at the
+    /// member's renew deadline. Reads two clocks.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.held().hold.is_held()
     }
 
-    /// Waits until the permit is lost. If the machine was suspended, this is noticed within a retry
-    /// period after it has resumed.
+    /// Waits until the permit is lost. After a suspension of the machine, it returns within a retry
+    /// period after the machine has resumed.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
         self.held().hold.clone().ended()
     }
 
-    /// Returns a client that refuses mutating requests once the permit is lost, like the
-    /// [client of a term](crate::leader_election::Term::client), with the same limits.
-    /// [`is_lost`](crate::sharding::is_lost) recognises the error of a refused request. A request
-    /// that has been sent is not cancelled with its caller, and is work on the shard until it is
-    /// answered.
+    /// Returns a client that refuses mutating requests once the permit is lost, like the [client of
+    /// a term](crate::leader_election::Term::client), with the same limits.
+    /// [`is_lost`](crate::sharding::is_lost) recognises the error of a refused request. If the
+    /// caller of a request is dropped, a request that has been sent is not cancelled, and counts as
+    /// work on the shard until it is answered.
     ///
-    /// The client belongs to the member's hold on the shard. If it is kept after the permits were
-    /// dropped, it refuses mutating requests once the shard has moved.
+    /// You may keep the client after you have dropped the permits. It refuses mutating requests
+    /// once the shard has moved.
     #[must_use]
     pub fn client(&self) -> Client {
         let HeldShard { fenced: cell, runtime, client, hold, .. } = self.held();
@@ -176,7 +177,8 @@ impl Permit {
 
     /// Returns the number of transitions (`leaseTransitions`) of the shard's Lease. Together with
     /// [`uid`](Self::uid) it is a fencing token: later owners of the shard have larger numbers, up
-    /// to `i32::MAX`. A Lease that is deleted and created again starts anew, with another uid.
+    /// to `i32::MAX`. If the Lease is deleted and created again, it has another uid, and the number
+    /// starts again.
     #[must_use]
     pub fn transitions(&self) -> i32 {
         self.held().lease.transitions

@@ -239,10 +239,10 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     }
 
     /// Adds a handler that receives notifications in batches, on a thread of its own (not in
-    /// client-go). A batch has all notifications that are available, up to `most`. It has one more
-    /// if its last change replaces an object by another with the same key, because the deletion and
-    /// the addition stay together. A batch is not delayed by changes that a filter rejects. If the
-    /// handler panics, its batch is not redelivered.
+    /// client-go). A batch has all notifications that are available, up to `most`. If its last
+    /// change replaces an object by another with the same key, it has one more, because the
+    /// deletion and the addition stay together. A batch is not delayed by changes that a filter
+    /// rejects. If the handler panics, its batch is not redelivered.
     ///
     /// # Errors
     /// As for [`add_event_handler`](Self::add_event_handler).
@@ -306,10 +306,10 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         Ok(Registration::new(feed, distributor))
     }
 
-    /// Adds indexes to the store (client-go `AddIndexers`), at any time, as
-    /// [`IndexReader::add_indexers`] does, but on a thread that may block. The index functions run
-    /// for all stored objects, which for functions that decode compact objects takes long. The
-    /// indexes are added even if the future is dropped after its first poll.
+    /// Adds indexes to the store (client-go `AddIndexers`), at any time. It does so like
+    /// [`IndexReader::add_indexers`], but on a thread that may block, because it calls the index
+    /// functions for all stored objects. This takes long if the functions decode compact objects.
+    /// The indexes are added even if the future is dropped after its first poll.
     ///
     /// ```
     /// use deltafifo::Indexers;

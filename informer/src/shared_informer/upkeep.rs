@@ -18,7 +18,7 @@ use crate::util::sleep::with_catching_waker;
 /// The time between two passes over the objects, if no list ends.
 const PERIOD: Duration = Duration::from_secs(60);
 /// The number of objects in a step of a pass. If all of them have to be packed again, the step
-/// takes some 20 ms.
+/// takes about 20 ms.
 const STEP: usize = 512;
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {

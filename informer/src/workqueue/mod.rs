@@ -39,30 +39,31 @@
 //! | processing | processing | again | waits | | idle |
 //! | again | dirty, processing | | | | queued, at the tail |
 //!
-//! In addition, an idle or processing key may wait for a time: once, for the earliest time that
-//! was requested. At that time it is added. An add during the wait ends the wait. An `add_after`
-//! of a key that is already dirty changes nothing: all requests together ask that the key be
-//! processed once, not before the earliest of the times. This is controller-runtime's behaviour;
-//! in client-go the key would be processed again at the later time.
+//! In addition, an idle or processing key may wait for a time. It has one wait, which ends at the
+//! earliest time that was requested. At that time the key is added. An add during the wait ends the
+//! wait. An `add_after` of a key that is already dirty changes nothing, because the key will be
+//! processed anyway. This is controller-runtime's behaviour; in client-go the key would be
+//! processed again at the later time.
 //!
 //! # Failures
 //!
 //! A rate-limited add of a key counts as a failure once for each time that the key is taken, and
-//! once before it is taken for the first time. The rate limiter is asked how long the key backs
-//! off only if the add counts. A rate-limited add of a key that is queued, or was rate-limited
-//! since it was last taken, can only raise its priority, or shorten the wait if it has an `after`
-//! of its own. After `forget` the next rate-limited add counts as a failure again. If two threads
-//! add a key rate-limited at the same moment, both may count.
+//! once before it is taken for the first time. Only if the add counts, the queue calls the rate
+//! limiter, which returns the backoff. An add that does not count is one of a key that is queued,
+//! or that was rate-limited since it was last taken. It can only raise the key's priority, or
+//! shorten the wait by an `after` of its own. After `forget` the next rate-limited add counts
+//! again. If two threads add a key rate-limited at the same moment, both adds may count.
 //!
 //! # Priorities and fairness
 //!
-//! The key of the highest priority goes first; among equals, the key that was queued first. A
-//! dirty or waiting key that is added again with a higher priority is raised to it, at the tail of
-//! the keys of that priority; a lower priority changes nothing. The priority ends when the key is
-//! taken: a key that is added while it is processed gets the priority of that add.
+//! The key of the highest priority goes first; among equals, the key that was queued first. If a
+//! dirty or waiting key is added again with a higher priority, it gets this priority, and joins the
+//! tail of the keys of that priority. An add with a lower priority changes nothing. The priority
+//! ends when the key is taken: a key that is added while it is processed gets the priority of that
+//! add.
 //!
-//! **Of eight keys taken in a row, at least one is the key that has been queued longest**,
-//! whatever its priority. So a key that is queued while `n` others are queued is among the next `8
+//! **Of eight keys taken successively, at least one is the key that has been queued longest**, even
+//! if its priority is low. So a key that is queued while `n` others are queued is among the next `8
 //! (n + 1)` keys that are taken, however many keys of higher priority are added after it. A raised
 //! key keeps its age.
 //!

@@ -59,12 +59,12 @@ impl<K: Key> WorkQueue<K> {
     /// Requests that a failed key be processed again, after the rate limiter's delay (client-go
     /// `AddRateLimited`). Call it before the item is done.
     ///
-    /// Only failures count: at most one for each time that the key is taken. The rate limiter is
-    /// not asked about a key that is queued, or that already backs off because of an earlier call;
-    /// such a call can only raise the key to priority 0. (client-go asks each time, so adds during
-    /// the backoff lengthen the next one: kubernetes#132805, controller-runtime#1594.) If the key
-    /// waits for a delay of [`add_after`](Self::add_after), the failure does count, and the earlier
-    /// of the two times applies.
+    /// At most one failure counts for each time that the key is taken. If the key is queued, or
+    /// waits for its backoff because of an earlier call, the queue does not call the rate limiter,
+    /// and can only raise the key to priority 0. (client-go calls the rate limiter each time, so
+    /// adds during the backoff lengthen the next one: kubernetes#132805, controller-runtime#1594.)
+    /// If the key waits for a delay of [`add_after`](Self::add_after), the failure counts, and the
+    /// earlier of the two times applies.
     pub fn add_rate_limited(&self, key: K) {
         self.add_with(key, AddOptions::new().rate_limited());
     }
@@ -127,7 +127,7 @@ impl<K: Key> WorkQueue<K> {
     /// `Forget`).
     ///
     /// A backoff that has begun continues, but the next
-    /// [`add_rate_limited`](Self::add_rate_limited) asks the rate limiter again, and the earlier
+    /// [`add_rate_limited`](Self::add_rate_limited) calls the rate limiter again, and the earlier
     /// of the two times applies.
     pub fn forget(&self, key: &K) {
         self.shared.forget(key);

@@ -92,10 +92,10 @@ impl<T, M: Meta<T>> Lister<T, M> {
 impl<T, M: Labels<T>> Lister<T, M> {
     /// Returns the objects that `selector` matches.
     ///
-    /// If there is an [index](crate::IndexerBuilder::label) of a label that must have one of some
-    /// values (`=`, `==`, `in`), only the objects with these values are checked; if there are
-    /// several, those of the requirement that the fewest objects meet. O(objects checked). Without
-    /// such an index all objects are checked.
+    /// If the selector requires certain values of a label (`=`, `==`, `in`) that has an
+    /// [index](crate::IndexerBuilder::label), only the objects with these values are checked. If
+    /// there are several such requirements, the one that the fewest objects meet is used. Without
+    /// such an index all objects are checked. O(objects checked).
     #[must_use]
     pub fn select(&self, selector: &Selector) -> Vec<Arc<T>> {
         let narrowest = self.narrowest(selector).map(|(_, term)| self.with_label(&term));

@@ -4,7 +4,7 @@
 //! ```text
 //!   main objects: main_objects.rs, by source.rs or streams.rs ---------\
 //!   other informers: source.rs --> mapping: relations.rs, owned.rs ----+
-//!   user streams: relations.rs, streams.rs, shared_streams.rs ---------+--> schedule.rs --> run.rs
+//!   user streams: relations.rs, streams.rs, shared_streams.rs ---------+--> schedule.rs --> run/
 //!   Action: requeue, error policy: run/settling.rs --------------------/    debounce.rs     held.rs
 //! ```
 //!
@@ -30,7 +30,7 @@
 //! | owned objects | all metadata is fetched, then dropped | name, version and owners are kept |
 //! | objects of [`watches`](Controller::watches) | mapped, then dropped | kept whole, so that their old state can be mapped too. If that takes too much memory, give [`watches_informer`](Controller::watches_informer) an informer of metadata, or one [`without`](crate::reflector::ReflectorBuilder::without) the fields that no mapper reads |
 //! | API version in an owner reference | must be the version that the controller watches | ignored |
-//! | a request for an object that is not in the store | an error in the stream | no error, since the object was deleted; [counted](Config::name). As in kube for a controller [over a stream](Controller::for_stream) |
+//! | a request for an object that is not in the store | an error in the stream | a metric [counts](Config::name) it; no error, because the object was deleted. A controller [over a stream](Controller::for_stream) yields the error, as in kube |
 //! | an object that fails repeatedly | the error policy gets no failure count, so its delay cannot grow (kube issue 1916) | [`retry`](Controller::retry) sets a growing delay; without it as in kube |
 //! | a reconciler that reads a store right after its own write | finds the old state | [`read_own_writes`](Controller::read_own_writes) makes the next reconcile wait for the write |
 //! | a reconciler that panics | panics the controller | yields [`RunnerError::Panicked`], and the object is retried |
@@ -219,15 +219,16 @@ where
 
     /// Creates a controller of the objects of the namespaces of a set, each of which is listed and
     /// watched separately: see [`Namespaces`]. `all` must be an `Api` of all namespaces; only its
-    /// client and path are used. The objects of a namespace that is removed from the set are no
-    /// longer reconciled; since they may still exist, [`on_deleted`](Self::on_deleted) is not
-    /// called. If the set [follows an informer](Namespaces::of_informer), the namespace is listed a
-    /// last time, and `on_deleted` is called for the objects that this list shows to be deleted.
+    /// client and path are used. When a namespace is removed from the set, its objects are no
+    /// longer reconciled. [`on_deleted`](Self::on_deleted) is not called for them, because they may
+    /// still exist. If the set [follows an informer](Namespaces::of_informer), the namespace is
+    /// listed a last time, and `on_deleted` is called for the objects that this list shows to be
+    /// deleted.
     ///
-    /// Nothing notifies the controller of an object that is deleted while its namespace is out of
-    /// the set. If it was a child, its owner is therefore not reconciled.
-    /// [`reconcile_all_on`](Self::reconcile_all_on) and [`reconcile_on`](Self::reconcile_on)
-    /// reconcile owners after the return of a namespace.
+    /// The controller is not notified of an object that is deleted while its namespace is not in
+    /// the set. So if the object was a child, its owner is not reconciled. To reconcile owners when
+    /// a namespace has come back, use [`reconcile_all_on`](Self::reconcile_all_on) or
+    /// [`reconcile_on`](Self::reconcile_on).
     ///
     /// For related objects use an informer of the same set with
     /// [`owns_informer`](Self::owns_informer) or [`watches_informer`](Self::watches_informer).

@@ -32,9 +32,9 @@ where
     ///
     /// After an error, the error policy of [`run`](Self::run) is still called. Its
     /// [`Action::requeue`] is the *minimum* of the delay, so that it can honour a `Retry-After`:
-    /// the longer of the two delays applies. Its [`Action::await_change`] gives the object up
-    /// until something triggers it, and forgets its failures. After a panic only the retry policy
-    /// applies (without one: 5 ms, doubled up to 1000 s).
+    /// the longer of the two delays applies. With [`Action::await_change`] the object is not
+    /// retried until something triggers it, and its failures are forgotten. After a panic only the
+    /// retry policy applies (without one: 5 ms, doubled up to 1000 s).
     ///
     /// Failures are counted per object. A success or a deletion resets the count. A change of the
     /// object triggers a reconcile without waiting for the delay; if that fails, the count grows
@@ -90,16 +90,17 @@ where
     /// [`finalizer`](crate::runtime::finalizer()).
     ///
     /// The handler is called once per deletion, and never while an object of that name is being
-    /// reconciled. A new object of the same name may have been reconciled before the call, and is
-    /// reconciled after it; the two differ in their uid. The returned future runs in a task and
-    /// counts towards [`concurrency`](Config::concurrency). A debounce does not delay it.
+    /// reconciled. If a new object of the same name exists, it may have been reconciled before the
+    /// call, and it is reconciled after the call. The two objects have different uids. The returned
+    /// future runs in a task and counts towards [`concurrency`](Config::concurrency). A debounce
+    /// does not delay it.
     ///
     /// If the last state is a compact object that cannot be decoded, the handler is called with a
     /// tombstone. The tombstone has the state that the controller was notified of before, or none
     /// if that one cannot be decoded either.
     ///
-    /// While a reconcile runs, the last state of each object of that name that is deleted is kept
-    /// in memory until the reconcile ends. Give a reconcile that may hang a timeout.
+    /// If objects of a name are deleted while a reconcile of this name runs, their last states stay
+    /// in memory until the reconcile ends. If a reconcile may hang, add a timeout.
     pub fn on_deleted<Fut>(
         mut self,
         mut handler: impl FnMut(DeltaObject<F::Object>) -> Fut + Send + 'static,
@@ -114,15 +115,15 @@ where
     /// Holds back the next reconcile of an object until the stores of this controller show what the
     /// earlier ones wrote with an [`own_writes::client`](crate::runtime::own_writes::client) (not
     /// in kube: controller-runtime issue 3320). The stores are those of the informers of the main
-    /// objects and of [`owns`](Self::owns), [`watches`](Self::watches) and their variants. A stream
-    /// ([`for_stream`](Self::for_stream), [`owns_stream`](Self::owns_stream) and the other methods
-    /// that take one) has no store that is waited for, and neither has an informer over a stream;
-    /// both are logged as warnings.
+    /// objects and of [`owns`](Self::owns), [`watches`](Self::watches) and their variants. The
+    /// controller does not wait for streams ([`for_stream`](Self::for_stream),
+    /// [`owns_stream`](Self::owns_stream) and the other methods that take one), nor for informers
+    /// over streams; it logs a warning for each.
     ///
     /// A reconcile is held back for at most 10 seconds; then the controller yields
     /// [`RunnerError::OwnWriteNotSeen`](super::RunnerError::OwnWriteNotSeen). Other objects are
-    /// reconciled in that time. [`own_writes`](crate::runtime::own_writes) has an example, and says
-    /// what is noted and what is not.
+    /// reconciled in that time. [`own_writes`](crate::runtime::own_writes) has an example, and
+    /// lists which writes are noted.
     pub fn read_own_writes(mut self) -> Self {
         self.reads_own_writes = true;
         self

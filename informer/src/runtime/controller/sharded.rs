@@ -32,51 +32,51 @@ where
 {
     /// Reconciles only the objects of the shards that this member of `group` owns.
     ///
-    /// Each reconcile and each deletion handler has a [`Permit`] of its shard, which
-    /// [`Permit::current`] returns within it. Give requests the [client of the
-    /// permit](Permit::client), which refuses later writes. When the shard is assigned to
-    /// another member, no reconcile of it starts any more. Running ones continue until the
-    /// drain timeout; then, or when the member loses its Lease, they are cancelled at their
-    /// next await. Retries and requeues of the shard come to nothing, and the policy of
-    /// [`retry`](Self::retry) has forgotten its failures when the shard returns. The new owner
+    /// Each reconcile and each deletion handler has a [`Permit`] of its shard. Call
+    /// [`Permit::current`] in it, and send all requests through the [client of the
+    /// permit](Permit::client), which refuses writes once the permit is lost.
+    ///
+    /// When the shard is assigned to another member, the controller starts no more reconciles of
+    /// the shard. Running reconciles continue until the drain timeout. Then, or when the member
+    /// loses its Lease, they are cancelled at their next await. Retries and requeues of the shard
+    /// are dropped, and the policy of [`retry`](Self::retry) forgets its failures. The new owner
     /// reconciles every object of the shard, after objects with watch events and before lists and
     /// resyncs. A request of [`reconcile_on`](Self::reconcile_on) for an object of another member
-    /// comes to nothing, and no member passes it on to the owner.
+    /// is dropped, and is not forwarded to that member.
     ///
-    /// Informers hold all objects, so that a reconciler can read any of them, except those that
-    /// are built [for the shards](crate::SharedInformer::in_shards) of the member. Before it owns
-    /// a shard, the member lists the metadata of the objects of the controller and of everything
-    /// that the controller watches, except kinds that are [optional](Self::optional) and refused,
-    /// and waits until the stores hold what was listed. (An informer for the shards lists the
-    /// objects themselves.) A reconcile at a new owner therefore sees the last write of the former
-    /// owner. An object that cannot be decoded delays the first reconciles until the watch shows a
-    /// later version, for a minute or two.
+    /// Informers hold all objects, so that a reconciler can read any of them. Only informers [in
+    /// split mode](crate::SharedInformer::in_shards) hold just the objects of the member's shards.
+    /// Before the member owns a shard, it lists the metadata of the main objects and of all objects
+    /// that the controller watches, except kinds that are [optional](Self::optional) and refused.
+    /// Then it waits until the stores hold these lists. (An informer in split mode lists the
+    /// objects themselves.) So a reconcile at a new owner sees the last write of the former owner.
+    /// An object that cannot be decoded delays the first reconciles until the watch shows a later
+    /// version, for a minute or two.
     ///
-    /// The replica joins the group when the informers that reconciles wait for have synced. So
-    /// poll the stream while the group runs: the replica does not join the group while one of its
-    /// controllers is not polled. If the stream ends, or a panic of the reconciler outside of its
-    /// future ends the task that polls it, the member keeps its shards, and nothing reconciles
-    /// their objects: then end the process, or the [run](ShardGroup::run_until) of the group.
+    /// Poll the stream while the group runs: the replica joins the group only when all of its
+    /// sharded controllers are polled, and the informers that reconciles wait for have synced. If
+    /// the stream ends, or if the reconciler panics outside of its future and so ends the task that
+    /// polls the stream, the member keeps its shards, and no replica reconciles their objects. In
+    /// this case end the process, or the [run](ShardGroup::run_until) of the group.
     ///
-    /// [`on_deleted`](Self::on_deleted) is not called for an object that is deleted while no
-    /// member owns its shard, and may be called by both members or by none if the object is
-    /// deleted while its shard moves. For work that must be done, use a
-    /// [`finalizer`](crate::runtime::finalizer()).
+    /// [`on_deleted`](Self::on_deleted) is not called for an object that is deleted while no member
+    /// owns its shard. If an object is deleted while its shard moves, both members may call it, or
+    /// none. For work that must be done, use a [`finalizer`](crate::runtime::finalizer()).
     ///
-    /// The informers must list: the stream yields [`RunnerError::NotListable`] and ends if one of
-    /// them is [fed by a stream](crate::SharedInformer::for_stream), or has custom keys or an
-    /// in-order queue. The stream also yields this error and ends if the controller has a stream of
-    /// objects in place of an informer ([`for_stream`](Self::for_stream),
-    /// [`owns_stream`](Self::owns_stream), [`watches_stream`](Self::watches_stream) and the methods
-    /// for shared streams). A controller cannot be [led](Self::while_leading) and sharded.
+    /// The informers must be able to list. The stream yields [`RunnerError::NotListable`] and ends
+    /// if an informer is [fed by a stream](crate::SharedInformer::for_stream), or has custom keys
+    /// or an in-order queue. It also does so if the controller has a stream of objects instead of
+    /// an informer ([`for_stream`](Self::for_stream), [`owns_stream`](Self::owns_stream),
+    /// [`watches_stream`](Self::watches_stream) and the methods for shared streams). A controller
+    /// cannot be both sharded and [led](Self::while_leading).
     ///
-    /// A group with [`ShardBy::Namespace`] cannot shard a cluster-scoped kind: all objects would be
-    /// in one shard. Once the controller has such an object among its main objects, in any replica,
-    /// the stream yields [`RunnerError::NotNamespaced`] and ends. The kind may get its first
-    /// object, or its definition, after the start. With [`ShardBy::Uid`], a main object without a
-    /// uid ends the stream with [`RunnerError::NoUid`]. Over an informer [of a member's
-    /// shards](crate::SharedInformer::in_shards), the lists and watches of a kind without the
-    /// property fail, and the stream does not end.
+    /// A group with [`ShardBy::Namespace`] cannot shard a cluster-scoped kind, because all objects
+    /// would be in one shard. As soon as such an object is among the main objects of the controller
+    /// in a replica, the stream of that replica yields [`RunnerError::NotNamespaced`] and ends.
+    /// This may happen long after the start, when the kind is defined or gets its first object.
+    /// With [`ShardBy::Uid`], a main object without a uid ends the stream with
+    /// [`RunnerError::NoUid`]. With an informer [in split mode](crate::SharedInformer::in_shards),
+    /// the lists and watches of a kind without the property fail, and the stream does not end.
     ///
     /// ```
     /// # use std::{convert::Infallible, sync::Arc};

@@ -25,11 +25,11 @@ impl<F: crate::runtime::form::Form> super::Controller<F>
 where
     crate::KubeMeta: deltafifo::Meta<F>,
 {
-    /// Reconciles only while `term` continues: no reconcile or deletion handler starts after its
-    /// end, running ones are cancelled at their next await, even if the stream is not polled, and
-    /// the stream ends. The lease is released only after all reconciles, the deletion handlers and
-    /// the stream have ended. Give the reconciler the [client of the term](Term::client), which
-    /// refuses later writes.
+    /// Reconciles only while `term` continues. When the term ends, no more reconciles and deletion
+    /// handlers start, running ones are cancelled at their next await, even if the stream is not
+    /// polled, and the stream ends. The lease is released only after all reconciles, the deletion
+    /// handlers and the stream have ended. Send the requests of the reconciler through the [client
+    /// of the term](Term::client), which refuses writes after the term.
     ///
     /// The informers of [`from_informer`](Self::from_informer) are not stopped, so that a replica
     /// that does not lead has synced stores.

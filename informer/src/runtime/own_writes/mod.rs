@@ -1,11 +1,11 @@
-//! Reading your own writes: a reconcile begins only when the stores of the controller contain what
-//! the earlier reconciles of the same object wrote.
+//! Reading your own writes: a reconcile begins only when the stores of the controller show the
+//! writes of the earlier reconciles of the same object.
 //!
-//! A store is behind the API server by the latency of the watch. A reconciler that creates a child,
-//! and runs again before the watch has delivered it, does not find the child in the store and
-//! creates a second one (controller-runtime issues 3320 and 1622; Kubernetes KEP 5647 solves it for
-//! the built-in controllers). [`Controller::read_own_writes`] prevents this for the writes of the
-//! [`client`] of this module:
+//! A store lags behind the API server by the latency of the watch. Suppose that a reconciler
+//! creates a child, and runs again before the watch has delivered the child. It does not find the
+//! child in the store, and creates a second one (controller-runtime issues 3320 and 1622;
+//! Kubernetes KEP 5647 solves this for the built-in controllers). [`Controller::read_own_writes`]
+//! prevents this for writes that are sent through the [`client`] of this module:
 //!
 //! ```text
 //!   reconcile of shop/a --> client.rs --> API server
@@ -76,37 +76,43 @@
 //! # }
 //! ```
 //!
-//! # What is noted
+//! # Which writes are noted
 //!
-//! A successful answer to POST, PUT, PATCH or DELETE, also of a subresource, if an informer of the
-//! controller has objects of that resource. The API version of the request does not matter.
-//! Evictions and `proxy` are not noted, and neither are writes whose answer did not arrive. Dry
-//! runs are not noted, except a deletion with `dryRun` in its body that passes through the client
-//! of a term or permit first.
+//! The client notes each successful answer to POST, PUT, PATCH or DELETE, also of a subresource, if
+//! an informer of the controller has objects of that resource. The API version of the request does
+//! not matter. These writes are not noted:
 //!
-//! An informer of one namespace is waited for after writes in that namespace, and an informer over
-//! a [`Merged`](crate::lister_watcher::Merged) after writes in the namespaces of its parts. An
-//! informer of all namespaces, or of [several](crate::shared_informer::Namespaces), is waited for
-//! after writes in any namespace. These have no store that is waited for, and are logged as
-//! warnings when the controller starts:
+//! * evictions, and requests of `proxy`;
+//! * writes whose answer did not arrive;
+//! * dry runs, except a deletion with `dryRun` in its body that passes through the client of a term
+//!   or permit first.
+//!
+//! The writes belong to the current reconcile. This is the one whose reconciler is being called, or
+//! whose future the current task polls. If a reconcile spawns a task, wrap the future of the task
+//! with [`carry`] before you spawn it. Nothing is noted in any other task, in an error policy, a
+//! deletion handler, a mapper or a predicate, and in a controller without
+//! [`read_own_writes`](super::Controller::read_own_writes).
+//!
+//! # Which informers the controller waits for
+//!
+//! The controller waits for an informer of one namespace after writes in that namespace, and for an
+//! informer over a [`Merged`](crate::lister_watcher::Merged) after writes in the namespaces of its
+//! parts. It waits for an informer of all namespaces, or of
+//! [several](crate::shared_informer::Namespaces), after writes in any namespace. It does not wait
+//! for these, and logs a warning for each when it starts:
 //!
 //! * A stream ([`for_stream`](super::Controller::for_stream),
 //!   [`owns_stream`](super::Controller::owns_stream) and the other methods that take one).
 //! * An informer over a stream, or over a lister-watcher without a
-//!   [scope](crate::ListerWatcher::scope): its resource is not known.
+//!   [scope](crate::ListerWatcher::scope), because its resource is not known.
 //!
-//! The current reconcile is the one whose reconciler is being called, or whose future the current
-//! task polls. If a reconcile spawns a task, wrap the future of the task with [`carry`] before it
-//! is spawned. In any other task, in an error policy, a deletion handler, a mapper or a predicate,
-//! and in a controller without [`read_own_writes`](super::Controller::read_own_writes), nothing is
-//! noted.
-//!
-//! # When a write is seen
+//! # When a write counts as seen
 //!
 //! A write is seen once the store of *each* informer of that resource has the object in that
 //! version or a later one, or has [applied](deltafifo::IndexReader::applied_version) the version. A
 //! deletion is seen once the store has caught up with the object, and does not have that uid. In a
-//! store with keys of your own, a deletion whose answer has no version counts as seen at once.
+//! store with a key function of your own, a deletion whose answer has no version counts as seen at
+//! once.
 //!
 //! If the API server is restored from a backup, its versions continue from a lower one. A store
 //! notices this when it is listed at a lower version than before, and writes from before the
@@ -124,31 +130,33 @@
 //!   furthest behind. A creation at a greater version may count as seen before its own namespace is
 //!   listed again.
 //!
-//! The client and the informers must be of one cluster, because the versions of two clusters cannot
-//! be compared. If an informer of another cluster has the same kind, it is waited for although it
-//! does not show the write. The versions of a resource must have one order, as those of etcd have:
-//! an aggregated API that counts the versions of each object is waited for in the same way.
+//! The client and the informers must be of the same cluster, because the versions of two clusters
+//! cannot be compared. If an informer of another cluster has the same kind, the controller waits
+//! for it although it never shows the write. The versions of a resource must have one order, as
+//! those of etcd have. If an aggregated API counts the versions of each object separately, the
+//! controller may also wait for a write that it never sees.
 //!
 //! An informer whose selectors exclude the object never contains it. The write is then seen only at
-//! the next bookmark. API servers send one about every minute, so the wait usually ends with an
-//! error. Use another client for such writes.
+//! the next bookmark. API servers send a bookmark about every minute, so the wait usually ends with
+//! an error. Use another client for such writes.
 //!
 //! # Limits
 //!
 //! A reconcile is held back for at most 10 seconds. Then the controller yields
 //! [`RunnerError::OwnWriteNotSeen`](super::controller::RunnerError::OwnWriteNotSeen) and retries
-//! with the delays of a failure. A write that is not seen within 2 minutes is logged and forgotten:
-//! then the object is reconciled although a store may be behind. Held reconciles do not count
+//! with the delays of a failure. A write that is not seen within 2 minutes is logged and forgotten.
+//! The object is then reconciled although a store may be behind. Held reconciles do not count
 //! towards [`Config::concurrency`](super::Config::concurrency).
 //!
-//! Unseen writes are kept for each main object: about 200 bytes for each object that was written,
-//! and one entry per informer beyond 256 objects. They are checked, and forgotten if they are seen
-//! or 2 minutes old, at the next reconcile of the main object and after each 1,024 further notes,
-//! or more if more are kept. If the main object is no longer stored when the next reconcile of its
-//! name is due, all of its notes are forgotten, so a new object of that name does not wait for
-//! them. It does only if a reconcile of the former object is held back at that time: then its first
-//! reconcile begins after that wait. Beyond 256 objects, deletions whose answer has no version are
-//! not waited for.
+//! Unseen writes are kept for each main object. They take about 200 bytes for each object that was
+//! written. Beyond 256 objects, only one entry per informer is kept, and deletions whose answer has
+//! no version are not waited for.
+//!
+//! Writes that are seen or 2 minutes old are forgotten at the next reconcile of the main object,
+//! and after each 1,024 further notes (or more if more are kept). If the main object is no longer
+//! stored when the next reconcile of its name is due, all of its notes are forgotten, so a new
+//! object of that name does not wait for them. There is one exception: if a reconcile of the former
+//! object is held back at that time, the first reconcile of the new object begins after that wait.
 //!
 //! [`Controller::read_own_writes`]: super::Controller::read_own_writes
 //! [`Controller`]: super::Controller
@@ -252,10 +260,9 @@ pub async fn wait() -> Result<(), NotSeen> {
     }
 }
 
-/// Returns a future that does the same as `work`, and whose writes are noted for the reconcile that
-/// calls this function, in its future or in the reconciler itself. Use it for the future of a task
-/// that a reconcile spawns, and call it before the task is spawned: a task whose future is not
-/// wrapped has no current reconcile.
+/// Wraps a future, so that its writes are noted for the current reconcile: the one whose reconciler
+/// or future calls this function. Use it for the future of a task that a reconcile spawns, and call
+/// it before you spawn the task. In a task whose future is not wrapped, no write is noted.
 ///
 /// ```
 /// use deltafifo_informer::runtime::own_writes;

@@ -212,10 +212,11 @@ impl<K: Decodable> SharedInformer<K>
 where
     KubeMeta: Meta<K>,
 {
-    /// Returns a builder of an informer that contains only the objects of `source` in the shards
-    /// that this member of `group` holds: those that it owns, those that it has claimed and lists,
-    /// and those whose work it ends before it releases them. So the replicas share the memory, and
-    /// the work of decoding. Run a [sharded](crate::Controller::sharded) controller over it:
+    /// Returns a builder of an informer in *split mode*: it contains only the objects of `source`
+    /// in the shards that this member of `group` holds. These are the shards that it owns, those
+    /// that it has claimed and lists, and those whose work it ends before it releases them. So the
+    /// replicas share the memory, and the work of decoding. Use it with a
+    /// [sharded](crate::Controller::sharded) controller:
     ///
     /// ```no_run
     /// use std::{convert::Infallible, sync::Arc};
@@ -255,60 +256,62 @@ where
     /// ```
     ///
     /// The informer takes part in the hand-overs of the group from [its
-    /// build](SharedInformerBuilder::build) until it ends. The replica joins the group when the
-    /// server has answered a first list of each of these informers. The member owns a shard that it
-    /// has claimed only when all of them have its objects, from a consistent list that began after
-    /// the claim. So run the informer: without that, the replica does not join. If a list fails,
-    /// the error handler gets the error, and the list is repeated, even if the server does not have
-    /// the kind. So do not use this informer for an [optional](crate::Controller::optional)
-    /// relation. While a shard waits for the informer for longer than a minute, the group reports
+    /// build](SharedInformerBuilder::build) until it ends. Run it: the replica joins the group only
+    /// when the server has answered a first list of each informer in split mode. A member that has
+    /// claimed a shard owns it only when all of these informers have the objects of the shard, from
+    /// a consistent list that began after the claim. While a shard waits for the informer for
+    /// longer than a minute, the group reports
     /// [`GroupError::NotFilled`](crate::sharding::GroupError::NotFilled).
     ///
+    /// If a list fails, the error handler gets the error, and the list is repeated, even if the
+    /// server does not have the kind. So do not use this informer for an
+    /// [optional](crate::Controller::optional) relation.
+    ///
     /// When the member has released a shard, or has lost it, the objects of the shard leave the
-    /// store. They are not deleted: handlers are notified with
-    /// [`Cause::ShardMoved`](crate::shared_informer::Cause::ShardMoved), and a controller neither
-    /// reconciles nor calls [`on_deleted`](crate::Controller::on_deleted). If the member loses its
-    /// Lease, or the run of its group ends, the store becomes empty. While the member holds no
-    /// shard, the informer has synced with nothing. It then sends no requests, except one when it
-    /// starts: a list of one object, which shows that the member may list.
+    /// store. They may still exist, so handlers are notified with
+    /// [`Cause::ShardMoved`](crate::shared_informer::Cause::ShardMoved), and a controller does not
+    /// reconcile, and does not call [`on_deleted`](crate::Controller::on_deleted). If the member
+    /// loses its Lease, or the run of its group ends, the store becomes empty. While the member
+    /// holds no shard, the informer counts as synced with an empty store. It then sends only one
+    /// request, when it starts: a list of one object, which shows that the member may list.
     ///
     /// # Requests
     ///
-    /// A server that shards (KEP-5866, the feature gate `ShardedListAndWatch`, alpha in Kubernetes
-    /// 1.36) is asked for the objects of these shards, if the group shards
-    /// [by uid or by namespace](crate::sharding::ShardBy). Any other server ignores the question
-    /// and sends all objects. Therefore each object is also checked here, in its JSON text. Objects
-    /// of other shards are dropped before they are decoded.
+    /// If the group shards [by uid or by namespace](crate::sharding::ShardBy), requests have a
+    /// `shardSelector`. A server with the feature gate `ShardedListAndWatch` (KEP-5866, alpha in
+    /// Kubernetes 1.36) then sends only the objects of these shards. Any other server ignores the
+    /// selector and sends all objects. So the informer also checks each object, in its JSON text,
+    /// and drops objects of other shards before it decodes them.
     ///
-    /// Shards that are added are listed: alone by a server that shards, otherwise all objects are
-    /// received, and those of the added shards are decoded. Shards that leave cost no list. After
-    /// each change a new watch continues where the last one ended.
+    /// When shards are added, the informer lists their objects. If the server does not select, the
+    /// informer receives all objects, and decodes those of the added shards. Shards that leave cost
+    /// no list. After each change a new watch continues where the last one ended.
     ///
-    /// No watch is open while the added shards are listed, so changes of the other shards arrive
-    /// after the list. If the list fails, the watch of the other shards continues until the next
-    /// attempt, and what the list has shown leaves the store again. During a change,
+    /// No watch is open during the list, so changes in the other shards arrive after it. If the
+    /// list fails, the informer watches the other shards until the next attempt, and the objects of
+    /// the failed list leave the store again. During a change,
     /// [`applied_version`](deltafifo::IndexReader::applied_version) is `None`.
     ///
-    /// If the server refuses to select (400, 414, 422 or 431), it is asked for all objects from
-    /// then on. If it fails (500), this request is repeated without a selection. This is logged
-    /// once.
+    /// If the server refuses the selector (400, 414, 422 or 431), the informer requests all objects
+    /// from then on. If the server fails (500), the informer repeats this one request without the
+    /// selector. It logs the first refusal and the first failure.
     ///
-    /// The lists of added shards are pages, and never [streamed
+    /// Lists of added shards are requested in pages, and never as [streamed
     /// lists](crate::reflector::ReflectorBuilder::watch_list). A page has 10,000 objects, unless
     /// [another size](crate::reflector::ReflectorBuilder::page_size) is chosen. It is received in
-    /// pieces, of which at most 12 MiB wait to be decoded, whatever the size of the page. If the
-    /// token of a page expires (410), the objects are listed again in a single page. An informer of
+    /// pieces, of which at most 12 MiB wait to be decoded, for any size of the page. If the token
+    /// of a page expires (410), the objects are listed again in a single page. An informer of
     /// [namespaces](SharedInformer::in_namespaces), and a
     /// [factory](crate::shared_informer::SharedInformerFactory), have no split mode.
     ///
     /// # Related objects
     ///
-    /// A reconciler finds only the objects of its member's shards in the store. For objects that it
-    /// reads, and for [owned](crate::Controller::owns_informer) and
-    /// [watched](crate::Controller::watches_informer) objects, use an informer of all objects. An
-    /// informer of shards is right for them only if each of these objects is in the shard of the
-    /// main object: with [`ShardBy::Namespace`], if the two are in one namespace; with
-    /// [`ShardBy::Key`], if they also have the same name.
+    /// A reconciler finds only the objects of its member's shards in the store. For other objects
+    /// that it reads, and for [owned](crate::Controller::owns_informer) and
+    /// [watched](crate::Controller::watches_informer) objects, use an informer of all objects. Use
+    /// an informer in split mode for them only if each of these objects is in the same shard as its
+    /// main object. With [`ShardBy::Namespace`] this is the case if both are in one namespace, and
+    /// with [`ShardBy::Key`] if they also have the same name.
     ///
     /// # Errors
     ///

@@ -28,16 +28,16 @@ pub(super) use parts::{Parts, Plan};
 /// The largest number of notifications of an informer that are handled by one update of a set.
 const MOST_CHANGES: usize = 1_024;
 
-/// A set of namespaces that an informer lists and watches separately, for accounts with rights in
-/// some namespaces only. Namespaces can be added and removed while the informer runs. Cheap to
+/// A set of namespaces that an informer lists and watches separately, for service accounts that may
+/// list only some namespaces. Namespaces can be added and removed while the informer runs. Cheap to
 /// clone: all clones are the same set, and any number of informers can use it.
 ///
 /// A namespace that fails (403, 404, 500, silence) does not delay the lists and watches of the
 /// others: its error is reported with its name, its known objects stay, and it is retried with a
-/// backoff of its own. It does hold back the applied version, which is the lowest of all
-/// namespaces, unless the set is [optional](Self::optional) and the server has refused the
-/// namespace (403, 404), or its first list has failed. If a namespace is removed from the set, its
-/// objects are removed from the store, and handlers are notified with
+/// backoff of its own. But it holds back the applied version, which is the lowest of all
+/// namespaces. An [optional](Self::optional) namespace does not, once its first list has failed or
+/// the server has refused it (403, 404). If a namespace is removed from the set, its objects are
+/// removed from the store, and handlers are notified with
 /// [`Cause::NamespaceRemoved`](super::Cause::NamespaceRemoved).
 ///
 /// Not in client-go (kubernetes/client-go#580, kubernetes/kubernetes#74415).
@@ -147,15 +147,14 @@ impl Namespaces {
     /// A namespace leaves the set when it no longer exists, and also when it no longer matches the
     /// selector of `informer`: in both cases the API server sends a deletion. The objects of the
     /// namespace may therefore still exist. When a namespace leaves the set, the informers of the
-    /// set list it once more. An object that this list does not contain, or contains with another
-    /// uid, counts as deleted, with the cause [`Relist`](super::Cause::Relist). The other objects,
-    /// or all objects if the list fails, are removed with the cause
-    /// [`NamespaceRemoved`](super::Cause::NamespaceRemoved). Handlers are not notified of objects
-    /// that this list shows to be new or changed, except for an object that a worker is storing
-    /// while the list arrives, and for all objects if the informer has an in-order queue with
-    /// changes to handle. A namespace that is being deleted stays in the set until the API server
-    /// has removed it, so the watch of its objects usually delivers their deletion before the
-    /// namespace leaves the set.
+    /// set list it a last time. An object that this list does not contain, or contains with another
+    /// uid, counts as deleted, with the cause [`Relist`](super::Cause::Relist). The other objects
+    /// are removed with the cause [`NamespaceRemoved`](super::Cause::NamespaceRemoved). If the list
+    /// fails, all objects are. Handlers are not notified of objects that are new or changed in this
+    /// list. (There are two exceptions: an object that a worker is storing while the list arrives,
+    /// and all objects if the informer has an in-order queue with changes to handle.) A namespace
+    /// that is being deleted stays in the set until the API server has removed it, so the watch of
+    /// its objects usually delivers their deletion before the namespace leaves the set.
     ///
     /// ```
     /// use deltafifo_informer::shared_informer::{Namespaces, Scope, SharedInformerFactory};

@@ -21,6 +21,8 @@ mod rig;
 #[cfg(feature = "runtime")]
 mod simulation;
 #[cfg(feature = "runtime")]
+mod sources;
+#[cfg(feature = "runtime")]
 mod split;
 #[cfg(feature = "runtime")]
 mod spread;

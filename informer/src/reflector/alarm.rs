@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::util::time::FAR;
+
 /// A timeout that is cheap to postpone: a later time is only stored, and the timer is set to it
 /// when the timer fires. Setting a timer takes the lock of all timers, and may wake the thread
 /// that drives them.
@@ -45,9 +47,7 @@ impl Alarm {
 }
 
 fn in_(time: Duration) -> Instant {
-    /// The longest time of an alarm.
-    const YEAR: Duration = Duration::from_secs(86_400 * 365);
-    Instant::now() + time.min(YEAR)
+    Instant::now() + time.min(FAR)
 }
 
 #[cfg(test)]

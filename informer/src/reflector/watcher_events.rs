@@ -205,8 +205,7 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
         match event {
             Event::Init => {
                 // Cleared before anything else: the objects listed so far must not count for the
-                // next
-                // list.
+                // next list.
                 *list = None;
                 match caught(|| Arc::clone(&self.target).begin()) {
                     Ok(pieces) => *list = Some(OpenList { pieces, page: Vec::new(), newest: None }),

@@ -14,6 +14,7 @@ use super::shards::ShardCount;
 use crate::error_chain;
 use crate::leader_election::check_timing;
 use crate::lease::Timing;
+use crate::util::dns::has_form_of_label;
 
 /// A builder of a [`ShardGroup`].
 #[must_use = "build() makes the group"]
@@ -138,7 +139,7 @@ impl ShardGroupBuilder {
 
     /// Sets the time after which a member that has joined takes shards from others. Until then it
     /// takes only shards that no other member can take. So a program that crashes soon after its
-    /// start takes no shards with it. The default is 5 s.
+    /// start takes no shards with it. Members may have different times. The default is 5 s.
     pub fn settle(mut self, time: Duration) -> Self {
         self.timing.settle = time;
         self
@@ -189,7 +190,7 @@ impl ShardGroupBuilder {
 fn check_label(part: &'static str, name: &str) -> Result<(), BuildError> {
     let rule = "it must be 1 to 63 lower-case letters, digits and hyphens, with a letter or digit \
                 at each end";
-    let is_valid = is_label(name) && name.len() <= 63;
+    let is_valid = has_form_of_label(name) && name.len() <= 63;
     if is_valid { Ok(()) } else { Err(BuildError::Name { part, value: name.to_owned(), rule }) }
 }
 
@@ -199,12 +200,7 @@ fn check_pod(name: &str) -> Result<(), BuildError> {
                 letter or digit at each end and beside each dot, at most 170 in all";
     // The name of a Lease has at most 253 characters. Those of a member's Lease also contain the
     // name of the group, `-member-` and the random number.
-    let is_valid = name.split('.').all(is_label) && name.len() <= 170;
+    let is_valid = name.split('.').all(has_form_of_label) && name.len() <= 170;
     let part = "identity";
     if is_valid { Ok(()) } else { Err(BuildError::Name { part, value: name.to_owned(), rule }) }
-}
-
-fn is_label(text: &str) -> bool {
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    text.bytes().all(is_inner) && !text.is_empty() && !text.starts_with('-') && !text.ends_with('-')
 }

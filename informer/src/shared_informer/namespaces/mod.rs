@@ -21,6 +21,7 @@ use tokio::sync::watch;
 
 use super::error::{AddHandlerError, InvalidNamespace};
 use super::{HandlerOptions, Notification, SharedInformer};
+use crate::util::dns::has_form_of_label;
 use crate::util::sleep::with_catching_waker;
 pub use parts::NamespaceStatus;
 pub(super) use parts::{Parts, Plan};
@@ -309,12 +310,11 @@ fn follow<K, M: Meta<K>>(
 
 /// Checks that `name` is a DNS label (RFC 1123), as the name of every namespace is.
 fn checked(name: &str) -> Result<Arc<str>, InvalidNamespace> {
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let is_valid = (1..=63).contains(&name.len())
-        && name.bytes().all(is_inner)
-        && !name.starts_with('-')
-        && !name.ends_with('-');
-    if is_valid { Ok(name.into()) } else { Err(InvalidNamespace { name: name.to_owned() }) }
+    if has_form_of_label(name) && name.len() <= 63 {
+        Ok(name.into())
+    } else {
+        Err(InvalidNamespace { name: name.to_owned() })
+    }
 }
 
 /// Two handles are equal if they belong to the same set.

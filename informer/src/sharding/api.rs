@@ -277,10 +277,13 @@ impl GroupApi {
     }
 }
 
+/// The verb of a deletion.
+pub(super) const DELETE: &str = "delete";
+
 pub(super) fn verb_of<T>(write: &Write<T>) -> &'static str {
     match write {
         Write::Create { .. } => "create",
         Write::Replace { .. } => "update",
-        Write::Delete { .. } => "delete",
+        Write::Delete { .. } => DELETE,
     }
 }

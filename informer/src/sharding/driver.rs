@@ -12,7 +12,7 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::time::{Instant, sleep};
 use tracing::Instrument;
 
-use super::api::{GroupApi, Sent, Watched, verb_of};
+use super::api::{DELETE, GroupApi, Sent, Watched, verb_of};
 use super::drains::Drains;
 use super::error::{GroupError, RunError};
 use super::gate::ShardTerm;
@@ -36,9 +36,10 @@ const GATHERS_FOR: Duration = Duration::from_millis(100);
 const MAX_MEMBERS: usize = 50;
 
 /// The longest pause between attempts to write a Lease that the server has without the label of the
-/// group, and between the starts of members that are never live. An attempt finds out whether that
-/// is still so. Such Leases are reported each minute, so a longer pause would make reports rarer,
-/// and a shorter one would not make them more frequent.
+/// group, between attempts to delete Leases of former members, and between the starts of members
+/// that are never live. An attempt finds out whether that is still so. Leases without the label are
+/// reported each minute, so a longer pause would make reports rarer, and a shorter one would not
+/// make them more frequent.
 const MAX_PAUSE: Duration = REPORT_EVERY;
 
 /// The request to stop a group.
@@ -203,6 +204,8 @@ struct Member<'g> {
     failing: Failing,
     /// The next pause before each Lease that the server has without the label of the group.
     pauses: HashMap<LeaseName, Duration>,
+    /// The next pause after the deletion of a former member's Lease has failed.
+    deletion_pause: Duration,
     /// The subjects of the reported errors that concern one Lease.
     reported: BTreeSet<String>,
 }
@@ -237,6 +240,7 @@ impl<'g> Member<'g> {
             mismatch: None,
             failing: Failing::default(),
             pauses: HashMap::new(),
+            deletion_pause: context.timing.retry_period,
             reported: BTreeSet::new(),
         }
     }
@@ -364,6 +368,9 @@ impl<'g> Member<'g> {
         let answer = match sent {
             Ok(sent) => {
                 self.failing.succeeded(verb);
+                if verb == DELETE {
+                    self.deletion_pause = self.context.timing.retry_period;
+                }
                 match sent {
                     Sent::Written(lease) => {
                         if let Some(effect) = effect {
@@ -379,20 +386,25 @@ impl<'g> Member<'g> {
             }
             Err(error) => {
                 self.report(&error);
-                Answer::Unclear { pause: self.pause(&name, &error) }
+                Answer::Unclear { pause: self.pause(&name, verb, &error) }
             }
         };
         self.protocol.answered(self.context.clock.now(), &name, number, &answer);
     }
 
-    /// Returns the time until the next request for a Lease whose last one has failed. While the
-    /// server has the Lease without the label, it doubles.
-    fn pause(&mut self, name: &LeaseName, error: &GroupError) -> Duration {
+    /// Returns the time until the next request for a Lease whose last one has failed. It doubles
+    /// while the server has the Lease without the label, and while no Lease of a former member can
+    /// be deleted.
+    fn pause(&mut self, name: &LeaseName, verb: &str, error: &GroupError) -> Duration {
         let retry_period = self.context.timing.retry_period;
-        let (GroupError::Foreign { .. } | GroupError::Unlabelled { .. }) = error else {
-            return retry_period;
+        let is_own = *name == LeaseName::Member(Arc::clone(&self.identity));
+        let next = match error {
+            GroupError::Foreign { .. } | GroupError::Unlabelled { .. } => {
+                self.pauses.entry(name.clone()).or_insert(retry_period)
+            }
+            _ if verb == DELETE && !is_own => &mut self.deletion_pause,
+            _ => return retry_period,
         };
-        let next = self.pauses.entry(name.clone()).or_insert(retry_period);
         let doubled = next.saturating_mul(2).min(MAX_PAUSE.max(retry_period));
         std::mem::replace(next, doubled)
     }

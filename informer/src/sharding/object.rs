@@ -18,7 +18,7 @@ use kube::api::ObjectMeta;
 
 use super::error::{GroupError, RunError};
 use super::hash::ShardBy;
-use super::protocol::{self, Write};
+use super::protocol::{self, Readiness, Write};
 use super::shards::ShardCount;
 use crate::lease::{LeaseFields, with_holder};
 
@@ -29,8 +29,8 @@ pub(super) type Record = protocol::Record<Arc<str>>;
 const GROUP: &str = "deltafifo/group";
 /// The label with the kind of a Lease, for people: `group`, `member` or `shard`.
 const KIND: &str = "deltafifo/kind";
-/// The annotation that says whether a member is to hold shards.
-const READY: &str = "deltafifo/ready";
+/// The annotation of a member's Lease that says how far the member is ready to hold shards.
+const READINESS: &str = "deltafifo/readiness";
 
 /// The version of the protocol, in the annotations of every Lease.
 const VERSION: &str = "1";
@@ -119,7 +119,11 @@ impl GroupFormat {
             holder: holder.map(Arc::from),
             transitions,
             duration,
-            is_ready: annotation(&lease, READY) == Some("true"),
+            readiness: match annotation(&lease, READINESS) {
+                Some("settled") => Readiness::Settled,
+                Some("ready") => Readiness::Ready,
+                _ => Readiness::Unready,
+            },
         };
         Ok(Labelled::Lease(GroupLease { name, record, object: Arc::new(lease) }))
     }
@@ -158,10 +162,10 @@ impl GroupFormat {
         write: &Write<Arc<str>>,
         known: Option<&Lease>,
     ) -> Option<Lease> {
-        let (base, holder, transitions, is_ready) = match write {
-            Write::Create { holder, is_ready } => (None, holder, 0, is_ready),
-            Write::Replace { base, holder, transitions, is_ready } => {
-                (Some(base), holder, *transitions, is_ready)
+        let (base, holder, transitions, readiness) = match write {
+            Write::Create { holder, readiness } => (None, holder, 0, readiness),
+            Write::Replace { base, holder, transitions, readiness } => {
+                (Some(base), holder, *transitions, readiness)
             }
             Write::Delete { .. } => return None,
         };
@@ -183,7 +187,12 @@ impl GroupFormat {
         set(&mut lease.metadata.labels, labels);
         set(&mut lease.metadata.annotations, self.settings());
         if let LeaseName::Member(_) = name {
-            set(&mut lease.metadata.annotations, [(READY, is_ready.to_string())]);
+            let readiness = match readiness {
+                Readiness::Unready => "unready",
+                Readiness::Ready => "ready",
+                Readiness::Settled => "settled",
+            };
+            set(&mut lease.metadata.annotations, [(READINESS, readiness.to_owned())]);
         }
         Some(with_holder(&lease, holder.as_deref(), transitions, self.lease_duration))
     }
@@ -301,7 +310,7 @@ mod tests {
             base: Record { version: 11, ..base },
             holder: Some("pod_1".into()),
             transitions: 3,
-            is_ready: false,
+            readiness: Readiness::Unready,
         };
         let lease = format.written(&name, &write, Some(&known)).unwrap();
         let metadata = &lease.metadata;
@@ -312,7 +321,7 @@ mod tests {
         assert_eq!(labels["app"], "counter");
         assert!(format.is_labelled(&lease));
         assert_eq!(annotation(&lease, "deltafifo/shards"), Some("64"));
-        assert_eq!(annotation(&lease, READY), None);
+        assert_eq!(annotation(&lease, READINESS), None);
         let spec = lease.spec.unwrap();
         assert_eq!(spec.strategy.as_deref(), Some("OldestEmulationVersion"));
         assert_eq!(

@@ -7,8 +7,8 @@ use super::mutant;
 #[cfg(test)]
 use super::mutants::mutant;
 use super::{
-    Answer, Attempts, Clocks, Flight, LeaseName, MemberEnd, Phase, Protocol, Purpose, Record,
-    Request, ShardState, Write,
+    Answer, Attempts, Clocks, Flight, LeaseName, MemberEnd, Phase, Protocol, Purpose, Readiness,
+    Record, Request, ShardState, Write,
 };
 
 /// The Lease of a member itself.
@@ -23,6 +23,8 @@ pub(super) struct OwnLease<T> {
     pub(super) written: Duration,
     /// Whether a renewal was sent.
     pub(super) has_renewed: bool,
+    /// The time of the monotonic clock since which the writes say that the member is ready.
+    pub(super) ready_since: Option<Duration>,
 }
 
 /// A renewal that was answered.
@@ -41,6 +43,7 @@ impl<T> Default for OwnLease<T> {
             attempts: Attempts::default(),
             written: Duration::ZERO,
             has_renewed: false,
+            ready_since: None,
         }
     }
 }
@@ -58,21 +61,23 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             return None;
         }
         let holder = Some(self.identity.clone());
-        let replace = |base: &Record<T>, holder, is_ready| Write::Replace {
+        let replace = |base: &Record<T>, holder, readiness| Write::Replace {
             base: base.clone(),
             holder,
             transitions: base.transitions,
-            is_ready,
+            readiness,
         };
         let (purpose, write) = match (self.phase, &self.own.record) {
             (Phase::Joining, None) if !self.view.has_group => {
                 mutant!(self, AwaitsGroup => return None);
-                let write = Write::Create { holder: None, is_ready: false };
+                let write = Write::Create { holder: None, readiness: Readiness::Unready };
                 return Some(self.send_own(now, LeaseName::Group, Purpose::Create, write));
             }
             // A member that may not write its Lease again must get no shard, so the Lease is ready
             // with its first renewal at the earliest.
-            (Phase::Joining, None) => (Purpose::Create, Write::Create { holder, is_ready: false }),
+            (Phase::Joining, None) => {
+                (Purpose::Create, Write::Create { holder, readiness: Readiness::Unready })
+            }
             (Phase::Live(_), Some(record)) if self.is_stopping && self.holds_nothing() => {
                 (Purpose::Delete, Write::Delete { base: record.clone() })
             }
@@ -84,25 +89,46 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
                 // The others assign shards to a ready member, so one that joins is ready for a
                 // single attempt: if its view or the answers are late, it may never be live.
                 let is_ready = !self.is_stopping && (!is_joining || is_first);
-                // Until the others see that a member stops, they assign shards to it.
+                // The others assign shards to a member until they see that it stops, and fewer of
+                // them before they see that it is settled.
                 let is_due = now.monotonic >= self.renews_at()
                     || is_first
-                    || self.is_stopping && record.is_ready;
+                    || self.is_stopping && record.is_ready()
+                    || self.settles_at().is_some_and(|settles_at| settles_at <= now.monotonic);
                 if !is_due {
                     return None;
                 }
-                (Purpose::Renew, replace(record, holder, is_ready))
+                (Purpose::Renew, replace(record, holder, self.readiness(now, is_ready)))
             }
             (Phase::Lost(_), Some(record)) => {
                 mutant!(self, FencesItselfBeforeIdle => let is_idle = true);
                 if !is_idle {
                     return None;
                 }
-                (Purpose::Fence, replace(record, None, false))
+                (Purpose::Fence, replace(record, None, Readiness::Unready))
             }
             (Phase::Live(_) | Phase::Ended(_), _) | (Phase::Lost(_), None) => return None,
         };
         Some(self.send_own(now, LeaseName::Member(self.identity.clone()), purpose, write))
+    }
+
+    /// Returns what a renewal that is sent now says.
+    fn readiness(&self, now: Clocks, is_ready: bool) -> Readiness {
+        let since = self.own.ready_since.unwrap_or(now.monotonic);
+        let is_settled = now.monotonic >= since.saturating_add(self.timing.settle);
+        match (is_ready, is_settled) {
+            (false, _) => Readiness::Unready,
+            (true, false) => Readiness::Ready,
+            (true, true) => Readiness::Settled,
+        }
+    }
+
+    /// Returns the time of the monotonic clock at which the member is settled. Returns `None` if
+    /// its Lease says so already, or does not say that it is ready.
+    pub(super) fn settles_at(&self) -> Option<Duration> {
+        let record = self.own.record.as_ref();
+        record.filter(|record| record.readiness == Readiness::Ready)?;
+        Some(self.own.ready_since?.saturating_add(self.timing.settle))
     }
 
     fn send_own(
@@ -116,6 +142,12 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         let base = self.own.record.as_ref().map_or(0, |record| record.version);
         self.own.attempts.flight = Some(Flight { number, purpose, base, sent: now });
         self.own.has_renewed |= purpose == Purpose::Renew;
+        match write {
+            Write::Replace { readiness: Readiness::Ready | Readiness::Settled, .. } => {
+                self.own.ready_since.get_or_insert(now.monotonic);
+            }
+            _ => self.own.ready_since = None,
+        }
         Request { name, number, write }
     }
 
@@ -123,7 +155,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
     /// member joins or its view is late, because a renewal counts only once it has been seen, and
     /// while the Lease is not ready.
     pub(super) fn renews_at(&self) -> Duration {
-        let is_ready = self.own.record.as_ref().is_some_and(|record| record.is_ready);
+        let is_ready = self.own.record.as_ref().is_some_and(Record::is_ready);
         let is_late = self.phase == Phase::Joining
             || !self.own.unseen.is_empty()
             || !is_ready && !self.is_stopping;

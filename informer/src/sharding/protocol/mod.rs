@@ -57,7 +57,9 @@
 //! 10. Shards are assigned to members whose Leases say that they are *ready*. A member says so
 //!     while it is live and not asked to stop. While it joins, it says so in its first renewal
 //!     only, and only if its view contains the creation. The others would wait for a member that
-//!     stays ready and is never live, because its view or the answers are late.
+//!     stays ready and is never live, because its view or the answers are late. A member that has
+//!     been ready for a time says that it is *settled*. Each member says that of itself, so that
+//!     all members agree on it as soon as their views agree.
 //!
 //! # Why no two members work on a shard
 //!
@@ -109,7 +111,7 @@ pub(super) use mutants::Mutant;
 use mutants::mutant;
 use shard::{Shard, ShardState};
 use view::View;
-pub(crate) use view::{LeaseName, Record};
+pub(crate) use view::{LeaseName, Readiness, Record};
 
 /// A [`mutant!`] line marks the place of a deliberate defect, and expands to nothing outside of
 /// tests. Skip these lines when you read the code.
@@ -131,7 +133,7 @@ pub(crate) struct GroupTiming {
     pub(crate) retry_period: Duration,
     /// The time for which work of a shard may continue after the shard was assigned to another.
     pub(crate) drain_timeout: Duration,
-    /// The time after which a ready member counts as settled.
+    /// The time for which a member is ready before it is settled.
     pub(crate) settle: Duration,
     /// The time by which a member fences another later than the member before it in the order of
     /// their rendezvous scores.
@@ -158,9 +160,9 @@ pub(crate) struct Request<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Write<T> {
     /// Creates the Lease with this holder and no transitions.
-    Create { holder: Option<T>, is_ready: bool },
+    Create { holder: Option<T>, readiness: Readiness },
     /// Replaces this version of the Lease.
-    Replace { base: Record<T>, holder: Option<T>, transitions: i32, is_ready: bool },
+    Replace { base: Record<T>, holder: Option<T>, transitions: i32, readiness: Readiness },
     /// Deletes this version of the Lease.
     Delete { base: Record<T> },
 }
@@ -340,7 +342,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             phase: Phase::Joining,
             is_stopping: false,
             own: OwnLease::default(),
-            view: View::new(shards.get(), timing.settle),
+            view: View::new(shards.get()),
             shards: vec![Shard::default(); shards.get()],
             assigned: ShardSet::default(),
             last_number: 0,
@@ -407,7 +409,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         // This check comes first: after the deadline, a member sends only the fence of its own
         // Lease.
         self.check_deadline(now);
-        self.reassign(now);
+        self.reassign();
         for shard in 0..self.shard_count() {
             self.advance(now, shard);
             if let Some(order) = self.order(now, shard) {
@@ -587,7 +589,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             Phase::Live(deadline) => Some(deadline.monotonic),
             _ => None,
         };
-        let own = [Some(self.renews_at()), deadline].into_iter();
+        let own = [Some(self.renews_at()), self.settles_at(), deadline].into_iter();
         let own = own.chain(self.own.attempts.wakes_at());
         let shards = self.shards.iter().zip(&self.view.shards).flat_map(|(shard, seen)| {
             let frees_at = Some(self.frees_at(seen));
@@ -598,7 +600,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             let fences_at = Some(self.fences_at(now, peer));
             // Others fence later than a member that has not expired.
             let expires_at = Some(peer.seen.expires_at(self.timing.lease_duration));
-            let times = [self.dies_at(peer), expires_at, fences_at, peer.settles_at].into_iter();
+            let times = [self.dies_at(peer), expires_at, fences_at].into_iter();
             times.chain(peer.attempts.wakes_at())
         });
         let times = own.chain(shards).chain(peers).flatten();

@@ -7,18 +7,20 @@ use super::mutant;
 #[cfg(test)]
 use super::mutants::mutant;
 use super::view::Peer;
-use super::{Clocks, Flight, LeaseName, Phase, Protocol, Purpose, Request, ShardState, Write};
+use super::{
+    Clocks, Flight, LeaseName, Phase, Protocol, Purpose, Readiness, Request, ShardState, Write,
+};
 use crate::sharding::assign::{ReadyMember, assign, score, seed};
 
 impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
     /// Computes the shards that are assigned to this member. Until it is live, none are.
-    pub(super) fn reassign(&mut self, now: Clocks) {
+    pub(super) fn reassign(&mut self) {
         let Phase::Live(_) = self.phase else { return };
         let ready = self.view.peers.iter().filter_map(|peer| {
-            let is_fenced = peer.seen.record.as_ref()?.holder.is_none();
-            let settles_at = peer.settles_at.filter(|_| !is_fenced)?;
-            let is_settled = settles_at <= now.monotonic;
-            Some(ReadyMember { name: peer.name.as_ref(), is_settled })
+            let record = peer.seen.record.as_ref()?;
+            let is_settled = record.readiness == Readiness::Settled;
+            let is_able = record.is_ready() && record.holder.is_some();
+            is_able.then(|| ReadyMember { name: peer.name.as_ref(), is_settled })
         });
         let identity = self.identity.as_ref();
         let holders =
@@ -35,7 +37,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
 
     /// Returns the number of members that are ready to hold shards, as far as the view shows.
     pub(crate) fn ready_members(&self) -> usize {
-        self.view.peers.iter().filter(|peer| peer.settles_at.is_some()).count()
+        self.view.peers.iter().filter(|peer| peer.is_ready()).count()
     }
 
     /// Returns the next request for the Lease of another member.
@@ -58,10 +60,15 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
                 let (holder, transitions) = (None, record.transitions);
                 (
                     Purpose::Fence,
-                    Write::Replace { base: record, holder, transitions, is_ready: false },
+                    Write::Replace {
+                        base: record,
+                        holder,
+                        transitions,
+                        readiness: Readiness::Unready,
+                    },
                 )
             }
-            None if !self.view.is_named(&peer.name) => {
+            None if self.is_next_to_delete(now, peer) => {
                 (Purpose::Delete, Write::Delete { base: record })
             }
             None => return None,
@@ -70,6 +77,27 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         let peer = &mut self.view.peers[index];
         peer.attempts.flight = Some(Flight { number, purpose, base, sent: now });
         Some(Request { name: LeaseName::Member(peer.name.clone()), number, write })
+    }
+
+    /// Returns whether the Lease of this member is the next one to delete: it is fenced, and no
+    /// shard names it. These Leases are deleted one after another, and none is while a pause after
+    /// a failure lasts. So a member that may delete none sends one request a pause, however many
+    /// there are.
+    fn is_next_to_delete(&self, now: Clocks, peer: &Peer<T>) -> bool {
+        let is_deletable = |peer: &&Peer<T>| {
+            let is_fenced = peer.seen.record.as_ref().is_some_and(|record| record.holder.is_none());
+            is_fenced && peer.name != self.identity && !self.view.is_named(&peer.name)
+        };
+        let waits = |other: &Peer<T>| {
+            let is_deleted = |flight: Flight| flight.purpose == Purpose::Delete;
+            other.attempts.flight.is_some_and(is_deleted)
+                || other.attempts.not_before > now.monotonic
+        };
+        let first = || {
+            let deletable = self.view.peers.iter().filter(is_deletable);
+            deletable.min_by_key(|peer| peer.attempts.not_before)
+        };
+        !self.view.peers.iter().any(waits) && first().is_some_and(|first| first.name == peer.name)
     }
 
     /// Returns whether a member works no longer, and will not work again.
@@ -111,7 +139,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         let is_before = |other: &&Peer<T>| {
             let is_live = other.seen.expires_at(duration) > now.monotonic;
             mutant!(self, StaggersBehindExpired => let is_live = true);
-            let is_able = other.settles_at.is_some() && is_live;
+            let is_able = other.is_ready() && is_live;
             is_able && other.name != peer.name && score(&other.name) > mine
         };
         let before = u32::try_from(self.view.peers.iter().filter(is_before).count());

@@ -8,8 +8,8 @@ use super::mutant;
 use super::mutants::mutant;
 use super::view::Seen;
 use super::{
-    Answer, Attempts, Clocks, Flight, LeaseName, MemberStep, Phase, Protocol, Purpose, Record,
-    Request, Write,
+    Answer, Attempts, Clocks, Flight, LeaseName, MemberStep, Phase, Protocol, Purpose, Readiness,
+    Record, Request, Write,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -177,7 +177,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             base: claim.clone(),
             holder: None,
             transitions: claim.transitions,
-            is_ready: false,
+            readiness: Readiness::Unready,
         };
         let is_working = shard.is_working;
         mutant!(self, ClaimsWhileWorking => let is_working = false);
@@ -187,13 +187,17 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             }
             (ShardState::Foreign, _) if is_working => return None,
             (ShardState::Foreign, None) if is_assigned => {
-                let write = Write::Create { holder, is_ready: false };
+                let write = Write::Create { holder, readiness: Readiness::Unready };
                 (Purpose::Create, seen.version, write)
             }
             (ShardState::Foreign, Some(record)) if is_assigned && self.is_free(now, index) => {
                 let transitions = record.transitions.max(0).saturating_add(1);
-                let write =
-                    Write::Replace { base: record.clone(), holder, transitions, is_ready: false };
+                let write = Write::Replace {
+                    base: record.clone(),
+                    holder,
+                    transitions,
+                    readiness: Readiness::Unready,
+                };
                 (Purpose::Claim, record.version, write)
             }
             // A claim that was answered too late.

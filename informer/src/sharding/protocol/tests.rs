@@ -43,13 +43,13 @@ impl Server {
     fn apply(&mut self, request: Request<&'static str>) -> Answer<&'static str> {
         let Request { name, write, .. } = request;
         let record = match (write, self.lease(name)) {
-            (Write::Create { holder, is_ready }, None) => {
-                Some(Record { is_ready, ..record("another uid", holder, 0) })
+            (Write::Create { holder, readiness }, None) => {
+                Some(Record { readiness, ..record("another uid", holder, 0) })
             }
-            (Write::Replace { base, holder, transitions, is_ready }, Some(lease))
+            (Write::Replace { base, holder, transitions, readiness }, Some(lease))
                 if lease.version == base.version =>
             {
-                Some(Record { holder, transitions, is_ready, ..lease })
+                Some(Record { holder, transitions, readiness, ..lease })
             }
             (Write::Delete { base }, Some(lease)) if lease.version == base.version => None,
             _ => {
@@ -68,7 +68,7 @@ fn record(
     holder: Option<&'static str>,
     transitions: i32,
 ) -> Record<&'static str> {
-    Record { version: 0, uid, holder, transitions, duration: LEASE, is_ready: false }
+    Record { version: 0, uid, holder, transitions, duration: LEASE, readiness: Readiness::Unready }
 }
 
 fn shard(holder: Option<&'static str>, transitions: i32) -> Record<&'static str> {
@@ -76,7 +76,11 @@ fn shard(holder: Option<&'static str>, transitions: i32) -> Record<&'static str>
 }
 
 fn ready(name: &'static str) -> Record<&'static str> {
-    Record { is_ready: true, ..record("uid", Some(name), 0) }
+    Record { readiness: Readiness::Ready, ..record("uid", Some(name), 0) }
+}
+
+fn settled(name: &'static str) -> Record<&'static str> {
+    Record { readiness: Readiness::Settled, ..ready(name) }
 }
 
 const SHARD: LeaseName<&str> = LeaseName::Shard(0);
@@ -225,15 +229,15 @@ fn first_renewal_waits_until_the_watch_shows_the_creation() {
 fn member_is_live_and_ready_with_its_first_renewal() {
     let mut group = Group::joining();
     let renewal = group.run_until(1, ME);
-    assert!(!group.server.lease(ME).unwrap().is_ready);
+    assert!(!group.server.lease(ME).unwrap().is_ready());
     assert_eq!(group.member.works_until(), None);
     group.member.answered(at(1), &ME, renewal.number, &UNCLEAR);
     assert_eq!(group.run(2), (vec![], wait(3)), "it may not renew its Lease, and gets no shard");
     group.run(3);
     assert_eq!(group.member.works_until(), Some(at(13)));
-    assert!(!group.server.lease(ME).unwrap().is_ready, "the first renewal was not answered");
+    assert!(!group.server.lease(ME).unwrap().is_ready(), "the first renewal was not answered");
     group.run(5);
-    assert!(group.server.lease(ME).unwrap().is_ready);
+    assert!(group.server.lease(ME).unwrap().is_ready());
 }
 
 #[test]
@@ -242,7 +246,7 @@ fn member_whose_renewals_are_not_answered_is_ready_for_one_of_them() {
     for second in (0..60).step_by(4) {
         let renewal = group.run_until(second, ME);
         group.server.apply(renewal);
-        assert_eq!(group.server.lease(ME).unwrap().is_ready, second == 0);
+        assert_eq!(group.server.lease(ME).unwrap().is_ready(), second == 0);
         group.member.answered(at(second + 2), &ME, renewal.number, &UNCLEAR);
     }
     assert_eq!(group.member.works_until(), None);
@@ -254,17 +258,17 @@ fn member_whose_watch_is_late_is_ready_once_it_is_live() {
     group.server.is_watched = false;
     for second in 0..20 {
         assert_eq!(group.run(second).0, []);
-        assert!(!group.server.lease(ME).unwrap().is_ready, "at {second}");
+        assert!(!group.server.lease(ME).unwrap().is_ready(), "at {second}");
     }
     // The watch is late by more than the renew deadline: it shows the creation.
     let (name, version, record) = group.server.unseen.remove(0);
     group.member.observed(at(20), &name, version, record.as_ref());
     group.run(20);
-    assert!(!group.server.lease(ME).unwrap().is_ready);
+    assert!(!group.server.lease(ME).unwrap().is_ready());
     group.server.is_watched = true;
     group.run(22);
     assert_eq!(group.member.works_until(), Some(at(32)));
-    assert!(group.server.lease(ME).unwrap().is_ready);
+    assert!(group.server.lease(ME).unwrap().is_ready());
     assert_eq!(group.run(23).1, wait(27), "a third of the lease duration after the last renewal");
 }
 
@@ -274,10 +278,10 @@ fn member_that_is_ready_and_not_live_is_no_longer_ready_with_its_next_renewal() 
     group.watch(0);
     group.server.is_watched = false;
     group.run(0);
-    assert!(group.server.lease(ME).unwrap().is_ready);
+    assert!(group.server.lease(ME).unwrap().is_ready());
     assert_eq!(group.run(1), (vec![], wait(2)));
     group.run(2);
-    assert!(!group.server.lease(ME).unwrap().is_ready);
+    assert!(!group.server.lease(ME).unwrap().is_ready());
 }
 
 #[test]
@@ -376,6 +380,7 @@ fn shard_of_another_settled_member_is_released_when_its_work_has_ended() {
         group.run(second);
         assert_eq!(admitted(&group), [true; 2], "the other member is not settled");
     }
+    group.set(OTHER, Some(settled("other")));
     group.run(5);
     let moved = u8::from(admitted(&group) == [true, false]);
     assert_eq!(admitted(&group).iter().filter(|is_admitted| **is_admitted).count(), 1);
@@ -388,12 +393,43 @@ fn shard_of_another_settled_member_is_released_when_its_work_has_ended() {
 }
 
 #[test]
-fn member_that_starts_leaves_free_shards_to_those_of_its_first_list() {
+fn member_that_starts_leaves_free_shards_to_a_settled_one() {
     let leases =
-        [(LeaseName::Group, shard(None, 0)), (OTHER, ready("other")), (SHARD, shard(None, 4))];
+        [(LeaseName::Group, shard(None, 0)), (OTHER, settled("other")), (SHARD, shard(None, 4))];
     let mut group = Group::with(&leases);
     group.run(0);
     assert_eq!(group.server.log, [(ME, Some("me")); 2]);
+}
+
+#[test]
+fn members_of_which_none_is_settled_share_the_free_shards() {
+    let shards = [LeaseName::Shard(0), LeaseName::Shard(1)].map(|name| (name, shard(None, 4)));
+    let mut group = Group::with(&[
+        (LeaseName::Group, shard(None, 0)),
+        (OTHER, ready("other")),
+        shards[0],
+        shards[1],
+    ]);
+    group.run(0);
+    let claims = group.server.log.iter().filter(|(name, _)| matches!(name, LeaseName::Shard(_)));
+    assert_eq!(claims.count(), 1, "{:?}", group.server.log);
+}
+
+#[test]
+fn member_says_that_it_is_settled_when_it_has_been_ready_for_the_time_to_settle() {
+    let mut group = Group::owner();
+    let readiness = |group: &Group| group.server.lease(ME).unwrap().readiness;
+    for second in 0..5 {
+        group.run(second);
+        assert_eq!(readiness(&group), Readiness::Ready, "at {second}");
+    }
+    let writes = group.server.log.len();
+    group.run(5);
+    assert_eq!(readiness(&group), Readiness::Settled);
+    assert_eq!(group.server.log.len(), writes + 1);
+    assert_eq!(group.run(6).1, wait(10), "the next renewal");
+    group.run(10);
+    assert_eq!(readiness(&group), Readiness::Settled);
 }
 
 #[test]
@@ -401,7 +437,7 @@ fn stopped_member_drains_its_shards_and_deletes_its_lease() {
     let mut group = Group::owner();
     group.member.stop();
     group.run(1);
-    assert!(!group.server.lease(ME).unwrap().is_ready);
+    assert!(!group.server.lease(ME).unwrap().is_ready());
     assert_eq!(group.server.lease(SHARD).unwrap().holder, Some("me"));
     group.run(3);
     group.member.idle(0);
@@ -478,7 +514,7 @@ fn created_lease_is_free_after_the_longest_known_lease_duration() {
     let longer = Record { duration: 2 * LEASE, ..ready("other") };
     let claimed = (SHARD, Record { duration: 2 * LEASE, ..shard(Some("other"), 4) });
     // A Lease of the former owner, or its claim, has shown its lease duration.
-    for shown in [(OTHER, Record { is_ready: false, ..longer }), claimed] {
+    for shown in [(OTHER, Record { readiness: Readiness::Unready, ..longer }), claimed] {
         let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), shown]);
         group.set(SHARD, None);
         group.set(SHARD, Some(record("another uid", Some("third"), 0)));

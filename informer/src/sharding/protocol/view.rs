@@ -13,6 +13,17 @@ pub(crate) enum LeaseName<T> {
     Shard(u8),
 }
 
+/// Which shards a member is to be assigned, as its Lease says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Readiness {
+    /// None. Also that of Leases of other kinds.
+    Unready,
+    /// Those that it holds; others only while no member is settled.
+    Ready,
+    /// Its share.
+    Settled,
+}
+
 /// A state of a Lease. `T` is the type of names and uids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Record<T> {
@@ -26,11 +37,15 @@ pub(crate) struct Record<T> {
     pub(crate) transitions: i32,
     /// The lease duration of the writer; 0 if it is missing or invalid.
     pub(crate) duration: Duration,
-    /// Whether a member is to hold shards.
-    pub(crate) is_ready: bool,
+    pub(crate) readiness: Readiness,
 }
 
 impl<T: Eq> Record<T> {
+    /// Returns whether this is the Lease of a member that is to hold shards.
+    pub(super) fn is_ready(&self) -> bool {
+        self.readiness != Readiness::Unready
+    }
+
     /// Returns whether this is a state of a shard after the claim `claim`, and before any other
     /// claim, release or creation.
     pub(super) fn is_of(&self, claim: &Self) -> bool {
@@ -96,18 +111,20 @@ impl<T: Clone> Seen<T> {
 pub(super) struct Peer<T> {
     pub(super) name: T,
     pub(super) seen: Seen<T>,
-    /// The time of the monotonic clock at which the member counts as settled. `None` if it is not
-    /// ready.
-    pub(super) settles_at: Option<Duration>,
     /// The attempts to fence the member, and then to delete its Lease.
     pub(super) attempts: Attempts,
+}
+
+impl<T: Eq> Peer<T> {
+    /// Returns whether the member's Lease says that it is to hold shards.
+    pub(super) fn is_ready(&self) -> bool {
+        self.seen.record.as_ref().is_some_and(Record::is_ready)
+    }
 }
 
 /// The Leases of a group as the watch has shown them: a member's view.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct View<T> {
-    /// The time after which a member that becomes ready counts as settled.
-    settle: Duration,
     /// Whether a list has been seen, so that a Lease without an entry does not exist.
     pub(super) is_complete: bool,
     pub(super) has_group: bool,
@@ -117,10 +134,10 @@ pub(super) struct View<T> {
 }
 
 impl<T: Clone + Ord> View<T> {
-    pub(super) fn new(shards: usize, settle: Duration) -> Self {
+    pub(super) fn new(shards: usize) -> Self {
         let origin = Clocks { monotonic: Duration::ZERO, wall: Duration::ZERO };
         let shards = vec![Seen::absent(0, origin); shards];
-        Self { settle, is_complete: false, has_group: false, peers: Vec::new(), shards }
+        Self { is_complete: false, has_group: false, peers: Vec::new(), shards }
     }
 
     pub(super) fn peer(&self, name: &T) -> Option<&Peer<T>> {
@@ -161,18 +178,9 @@ impl<T: Clone + Ord> View<T> {
                 true
             }
             LeaseName::Member(name) => {
-                // The members of the first list have been ready for an unknown time. They count as
-                // settled, so that a member that has just started takes no shard before them.
-                let settle = if self.is_complete { self.settle } else { Duration::ZERO };
                 // A member that the view does not contain has no Lease.
                 let Some(peer) = self.entry(now, name, record.is_some()) else { return true };
-                let is_new = peer.seen.update(now, version, record);
-                if !peer.seen.record.as_ref().is_some_and(|record| record.is_ready) {
-                    peer.settles_at = None;
-                } else if peer.settles_at.is_none() {
-                    peer.settles_at = Some(now.monotonic.saturating_add(settle));
-                }
-                is_new
+                peer.seen.update(now, version, record)
             }
             LeaseName::Shard(shard) => {
                 let is_new = self.shards[usize::from(*shard)].update(now, version, record);
@@ -214,7 +222,6 @@ impl<T: Clone + Ord> View<T> {
                 let peer = Peer {
                     name: name.clone(),
                     seen: Seen::absent(0, now),
-                    settles_at: None,
                     attempts: Attempts::default(),
                 };
                 self.peers.insert(at, peer);

@@ -269,6 +269,29 @@ async fn replica_that_is_never_live_reports_that_each_minute() {
     assert_reported(newcomer()).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn member_that_may_not_delete_sends_few_requests_however_many_leases_are_left() {
+    let mut sent = Vec::new();
+    for left in [1, 100] {
+        let server = server();
+        for number in 0..left {
+            let gone = name_of(&format!("gone_{number:08x}"));
+            server.apply(lease(&gone, &json!({ "leaseTransitions": 0 }))).unwrap();
+        }
+        server
+            .fault(Fault::status(status::forbidden(&leases())).on(Verb::Delete).times(usize::MAX));
+        let replica = Replica::start(&server, "a");
+        sleep(600 * SECOND).await;
+        assert_eq!(replica.owns(16).await.len(), 16);
+        sent.push(count(&server, &[Verb::Delete]));
+        // With the right, they are all deleted within the longest pause.
+        server.clear_faults();
+        sleep(61 * SECOND).await;
+        assert_eq!(members(&server).await.len(), 1);
+    }
+    assert!(sent[0] == sent[1] && (10..20).contains(&sent[0]), "{sent:?}");
+}
+
 /// Returns a client whose requests with this verb are forbidden.
 fn forbidding(server: &ApiServer, forbidden: Verb) -> Client {
     let client = server.client();

@@ -367,7 +367,7 @@ async fn member_of_a_group_that_is_too_large_logs_one_warning() {
             let name = name_of(&format!("other_{other:08x}"));
             let spec = json!({ "holderIdentity": format!("other_{other:08x}") });
             let mut member = lease(&name, &spec);
-            member["metadata"]["annotations"] = json!({ "deltafifo/ready": "true" });
+            member["metadata"]["annotations"] = json!({ "deltafifo/readiness": "ready" });
             server.apply(member).unwrap();
         }
         let messages = Messages::default();

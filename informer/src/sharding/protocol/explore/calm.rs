@@ -13,11 +13,6 @@ impl Search<'_> {
     /// Lets a world become calm, and returns what is wrong with it then.
     pub(super) fn calm_down(&self, world: &World) -> Option<Violation> {
         let mut world = world.clone();
-        let members = world.processes.iter_mut().filter_map(|process| process.member.as_mut());
-        for peer in members.flat_map(|member| &mut member.view.peers) {
-            let is_ready = peer.seen.record.as_ref().is_some_and(|record| record.is_ready);
-            peer.settles_at = is_ready.then_some(NOW.monotonic);
-        }
         for _ in 0..TICKS {
             self.tick(&mut world, None);
             // A request may follow an answer several times, but not without end.

@@ -7,7 +7,7 @@ use super::objects::{Change, Object, Reconciler};
 use super::world::{Content, IDENTITIES, Id, Message, Process, Work, World};
 use super::{Clocks, Config, Fault, Mutant, NOW, Search, TICK, UNCLEAR};
 use crate::sharding::protocol::{
-    Answer, LeaseName, Phase, Protocol, Record, Request, ShardCount, Write,
+    Answer, LeaseName, Phase, Protocol, Readiness, Record, Request, ShardCount, Write,
 };
 
 /// The deadline of a steady member.
@@ -69,7 +69,14 @@ impl Config {
     fn record(&self, identity: Id) -> Record<Id> {
         let duration = Duration::from_millis(self.lease * TICK);
         let holder = Some(identity);
-        Record { version: 1, uid: Id(0), holder, transitions: 0, duration, is_ready: true }
+        Record {
+            version: 1,
+            uid: Id(0),
+            holder,
+            transitions: 0,
+            duration,
+            readiness: Readiness::Settled,
+        }
     }
 }
 
@@ -82,7 +89,7 @@ impl Search<'_> {
             holder: None,
             transitions: 0,
             duration: Duration::ZERO,
-            is_ready: false,
+            readiness: Readiness::Unready,
         };
         let shards = vec![self.bounds.has_leases.then_some(record); self.bounds.shards as usize];
         let mut world = World {
@@ -383,13 +390,13 @@ impl Search<'_> {
         let lease_ticks = self.bounds.processes[process].lease;
         let duration = Duration::from_millis(lease_ticks * TICK);
         let record = match write {
-            Write::Create { holder, is_ready } => {
+            Write::Create { holder, readiness } => {
                 let uid = world.new_uid(name);
-                Some(Record { version: 0, uid, holder, transitions: 0, duration, is_ready })
+                Some(Record { version: 0, uid, holder, transitions: 0, duration, readiness })
             }
-            Write::Replace { holder, transitions, is_ready, .. } => world
+            Write::Replace { holder, transitions, readiness, .. } => world
                 .lease(name)
-                .map(|lease| Record { holder, transitions, duration, is_ready, ..*lease }),
+                .map(|lease| Record { holder, transitions, duration, readiness, ..*lease }),
             Write::Delete { .. } => None,
         };
         if let (LeaseName::Shard(shard), Some(Record { holder: Some(_), .. })) = (name, record)

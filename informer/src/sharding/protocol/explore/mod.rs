@@ -178,7 +178,9 @@ impl<'a> Search<'a> {
             renew_deadline: Duration::from_millis(lease_ticks * TICK * 2 / 3),
             retry_period: Duration::from_millis(TICK),
             drain_timeout: self.drain_timeout(),
-            settle: Duration::from_millis(TICK),
+            // A member is settled as soon as it is ready. That has an effect only on the
+            // assignment, on which nothing depends here.
+            settle: Duration::ZERO,
             fence_stagger: self.bounds.fence_stagger,
         }
     }

@@ -214,7 +214,6 @@ impl Search<'_> {
     fn normalise_times(&self, process: &mut Process) {
         let longest = self.bounds.processes.iter().map(|config| config.lease * TICK).max();
         let oldest = Duration::from_millis(longest.unwrap_or_default());
-        let is_staggered = !self.bounds.fence_stagger.is_zero();
         let keeps_wall = self.mutant == Some(Mutant::ObserverUsesWallClock);
         let Some(member) = &mut process.member else { return };
         let clamp = |time: &mut Clocks| {
@@ -228,9 +227,11 @@ impl Search<'_> {
             // The answer would come too late.
             member.own.attempts.abandon();
         }
-        let OwnLease { unseen, attempts, written, .. } = &mut member.own;
+        let OwnLease { unseen, attempts, written, ready_since, .. } = &mut member.own;
         // A renewal may be sent at any time.
         *written = Duration::ZERO;
+        // Every member that is ready is settled.
+        *ready_since = None;
         unseen.retain(|renewal| !renewal.deadline.has_passed(NOW));
         normalise_attempts(attempts);
         match &mut attempts.flight {
@@ -243,9 +244,6 @@ impl Search<'_> {
         for peer in &mut member.view.peers {
             normalise_attempts(&mut peer.attempts);
             peer.attempts.flight.iter_mut().for_each(|flight| flight.sent = NOW);
-            // Since when a member is ready has an effect only on the assignment.
-            let is_ready = peer.seen.record.as_ref().is_some_and(|record| record.is_ready);
-            peer.settles_at = (is_staggered && is_ready).then_some(NOW.monotonic);
             let is_fenced = peer.seen.record.as_ref().is_some_and(|record| record.holder.is_none());
             let config = self.bounds.processes[usize::from(peer.name.0 % IDENTITIES)];
             if is_fenced || peer.name == member.identity || config.is_steady {

@@ -388,7 +388,6 @@ impl Process {
         flight(&mut member.own.attempts);
         for peer in &mut member.view.peers {
             peer.seen.since = change(peer.seen.since);
-            peer.settles_at.iter_mut().for_each(monotonic);
             flight(&mut peer.attempts);
         }
         member.view.shards.iter_mut().for_each(|seen| seen.since = change(seen.since));

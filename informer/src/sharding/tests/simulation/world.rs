@@ -35,7 +35,11 @@ const NAMESPACES: [&str; 3] = ["shop", "stock", "staff"];
 struct Durations {
     lease: Duration,
     renew_deadline: Duration,
+    settle: Duration,
 }
+
+/// A time to settle that is longer than a history.
+const NEVER: Duration = Duration::from_secs(3_600);
 
 pub struct World {
     pub now: Duration,
@@ -83,11 +87,14 @@ impl World {
         let rates: Vec<f64> =
             (0..count).map(|_| [1.0, 1.4, 1.0 + 0.4 * random.f64()][random.usize(..3)]).collect();
         let is_uniform = random.u8(..4) > 0;
+        let settles = random.u8(..8) > 0;
         let durations = (0..count)
             .map(|_| {
                 let lease = if is_uniform { 15 } else { random.u64(9..=21) };
                 let lease = Duration::from_secs(lease);
-                Durations { lease, renew_deadline: lease * 2 / 3 }
+                let settle = Duration::from_secs([5, random.u64(..20)][random.usize(..2)]);
+                let settle = if settles { settle } else { NEVER };
+                Durations { lease, renew_deadline: lease * 2 / 3, settle }
             })
             .collect();
         let network = Network::new(server, history.clone(), count, random.u64(..));
@@ -153,7 +160,7 @@ impl World {
         self.starts += 1;
         let pod = format!("pod-{machine}-{}", self.starts);
         self.history.note(self.now, format!("{pod} starts on {machine}"));
-        let Durations { lease, renew_deadline } = self.durations[machine];
+        let Durations { lease, renew_deadline, settle } = self.durations[machine];
         let outbox = Arc::clone(&self.network.outbox);
         let (history, by, shards) = (self.history.clone(), self.by, self.shards);
         let (seed, is_split) = (self.seed, self.is_split);
@@ -165,6 +172,7 @@ impl World {
                 .by(by)
                 .lease_duration(lease)
                 .renew_deadline(renew_deadline)
+                .settle(settle)
                 .beside_others()
                 .on_error(|_| {})
                 .build()
@@ -354,7 +362,8 @@ impl World {
         (members > running).then(|| format!("{members} Leases of {running} members in calm"))
     }
 
-    /// Returns a violation unless all shards are owned by the replicas, and equally.
+    /// Returns a violation unless all shards are owned by the replicas, and equally if the replicas
+    /// settle.
     fn imbalance(&mut self) -> Option<String> {
         let mut owned = Vec::new();
         for machine in &mut self.machines {
@@ -365,7 +374,9 @@ impl World {
         let mut counts: Vec<usize> = owned.iter().map(|owned| owned.len()).collect();
         counts.sort_unstable();
         let all: ShardSet = owned.iter().flat_map(|owned| owned.iter()).collect();
-        let is_equal = counts.first().zip(counts.last()).is_some_and(|(a, b)| b - a <= 1);
+        let settles = self.durations.iter().all(|durations| durations.settle < NEVER);
+        let is_equal =
+            !settles || counts.first().zip(counts.last()).is_some_and(|(a, b)| b - a <= 1);
         let shards = usize::from(self.shards);
         let is_balanced = counts.iter().sum::<usize>() == shards && all.len() == shards && is_equal;
         (!is_balanced).then(|| format!("the replicas own {counts:?} in calm"))

@@ -9,7 +9,7 @@ use futures_util::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Api;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::rig::*;
 use crate::runtime::controller::{Action, Config};
@@ -113,6 +113,30 @@ async fn fill_whose_shards_are_all_released_is_no_fill() {
     participants.release(shards);
     fill.await;
     assert_eq!(*fake.filled.lock(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn fill_whose_shards_are_all_released_does_not_delay_the_next_one() {
+    let server = server();
+    let replica = Replica::start(&server, "a");
+    replica.owns(16).await;
+    let fake = &replica.fake;
+    fake.fills.send_replace(false);
+    fake.filled.lock().clear();
+    for number in 1..=2 {
+        // The member loses the shard, and claims it again. The first fill never ends.
+        server.delete(&leases(), "shop", "counter-shard-003").unwrap();
+        let begun = async {
+            while fake.filled.lock().len() < number {
+                sleep(SECOND).await;
+            }
+        };
+        timeout(HOUR, begun).await.unwrap_or_else(|_| panic!("fill {number} does not begin"));
+    }
+    let shard: ShardSet = [3].into_iter().collect();
+    assert_eq!(*fake.filled.lock(), [shard, shard]);
+    fake.fills.send_replace(true);
+    replica.owns(16).await;
 }
 
 #[tokio::test(start_paused = true)]

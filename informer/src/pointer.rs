@@ -17,9 +17,9 @@ pub(crate) struct Pointer {
 }
 
 /// The error of text that is not the pointer of a field.
-#[derive(Debug, thiserror::Error)]
-#[error("the JSON pointer {0:?} does not begin with `/`")]
-pub(crate) struct InvalidPointer(String);
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the JSON pointer {0:?} does not begin with `/`: write a pointer such as /spec/nodeName")]
+pub struct InvalidPointer(String);
 
 impl Pointer {
     pub(crate) fn parse(text: &str) -> Result<Self, InvalidPointer> {

@@ -462,7 +462,7 @@ async fn indexes_of_labels_owners_and_named_fields_decode_nothing() {
     server.apply(owned).unwrap();
     server.apply(map("b", "y")).unwrap();
     let informer = builder(&server)
-        .reflector(|maps| maps.compactor(Compactor::builder().field("/data/same")))
+        .reflector(|maps| maps.compactor(Compactor::builder().field("/data/same").unwrap()))
         .label("app")
         .owners()
         .field("/data/data")

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::author::Author;
 use crate::change;
 use crate::generated::Generator;
-use crate::object::{Draft, Key, Shape};
+use crate::object::{self, Draft, Key, Shape};
 use crate::status;
 use crate::store::{Current, Signal, Store};
 use crate::{ApiServer, Error, Fault, Request, Resource};
@@ -32,11 +32,13 @@ impl ApiServer {
     /// object's version, which does not change if the object is equal to the stored one. Sets
     /// `metadata.generation` as a client's write does, unless the object has another one. The
     /// object is a [`Value`], a typed object or a [`DynamicObject`](kube::core::DynamicObject), and
-    /// must have `kind` and `apiVersion`.
+    /// must have `kind` and `apiVersion`. An object with `metadata.generateName` and no name gets a
+    /// name that no other object has, and replaces none.
     ///
     /// # Errors
     /// [`Error::Unregistered`] if the object's kind is not served; [`Error::Refused`] if it is not
-    /// a valid object of its kind or has no name; [`Error::Json`] if it cannot be serialised.
+    /// a valid object of its kind, or has neither a name nor `generateName`; [`Error::Json`] if it
+    /// cannot be serialised.
     pub fn apply(&self, object: impl Serialize) -> Result<u64, Error> {
         let json = serde_json::to_value(object)?;
         let text = |field: &str| json.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -52,17 +54,19 @@ impl ApiServer {
             (place, Arc::clone(&store.collections[place].resource))
         };
         let draft = Draft::new(json, &resource).map_err(Error::Refused)?;
-        let object = self.shared.with_new_key(&draft, &resource, None, false, |key| {
+        let has_name = !object::text(&draft.metadata, "name").is_empty();
+        let applied = self.shared.with_new_key(&draft, &resource, None, false, |key| {
             self.shared.with_current(place, key, |store, current| match current {
-                Some(current) => {
+                Some(current) if has_name => {
                     change::replace(store, place, current, draft.clone(), &Author::TEST)
                 }
-                None => {
-                    change::create(store, place, key.clone(), None, draft.clone(), &Author::TEST)
+                _ => {
+                    let (current, draft) = (current.as_ref(), draft.clone());
+                    change::create(store, place, key.clone(), current, draft, &Author::TEST)
                 }
             })
         });
-        Ok(object.map_err(Error::Refused)?.version)
+        Ok(applied.map_err(Error::Refused)?.version)
     }
 
     /// Deletes an object at once, whatever finalizers it has. Returns the version of the deletion.

@@ -27,7 +27,7 @@ use super::sync::{
     mutant,
 };
 use super::values::{BaseText, Document};
-use crate::pointer::Pointer;
+use crate::pointer::{InvalidPointer, Pointer};
 use crate::wire::{Prune, Types, trim};
 
 /// The factor by which the number of groups must grow after a training before packing an object
@@ -214,20 +214,23 @@ impl<K> CompactorBuilder<K> {
     /// use deltafifo_informer::compact::Compactor;
     /// use k8s_openapi::api::core::v1::Pod;
     ///
-    /// let pods = Compactor::<Pod>::builder().field("/spec/nodeName").build();
+    /// let pods = Compactor::<Pod>::builder().field("/spec/nodeName")?.build();
     /// let pod = pods.pack(br#"{"metadata":{"name":"a"},"spec":{"nodeName":"n1"}}"#)?;
     /// assert_eq!(pod.field("/spec/nodeName")?.as_deref(), Some("n1"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// # Panics
-    /// If the pointer does not begin with `/`.
-    pub fn field(mut self, pointer: &str) -> Self {
-        if self.pointers.iter().all(|named| named.text != pointer) {
-            let pointer = Pointer::parse(pointer).unwrap_or_else(|error| panic!("{error}"));
+    /// # Errors
+    /// [`InvalidPointer`] if the pointer does not begin with `/`.
+    pub fn field(mut self, pointer: &str) -> Result<Self, InvalidPointer> {
+        self.name(Pointer::parse(pointer)?);
+        Ok(self)
+    }
+
+    fn name(&mut self, pointer: Pointer) {
+        if self.pointers.iter().all(|named| named.text != pointer.text) {
             self.pointers.push(pointer);
         }
-        self
     }
 
     /// Builds the compactor.
@@ -269,7 +272,10 @@ impl<K> CompactorBuilder<K> {
         types: Option<Types>,
         fields: &[String],
     ) -> Compactor<K> {
-        self = fields.iter().fold(self, |compactor, pointer| compactor.field(pointer));
+        // The builder of the informer has refused pointers that are invalid.
+        for pointer in fields.iter().filter_map(|pointer| Pointer::parse(pointer).ok()) {
+            self.name(pointer);
+        }
         self.prune.leave_out_all(prune);
         self.types = self.types.or(types);
         self.build()

@@ -130,6 +130,7 @@ mod readme {}
 #[cfg(doctest)]
 mod for_stream {}
 
+pub use crate::pointer::InvalidPointer;
 pub use compactor::{CompactStats, Compactor, CompactorBuilder};
 pub use error::{DecodeError, DecodeFailure, PackError, UnnamedField};
 pub use header::OwnerReference;

@@ -1,6 +1,5 @@
 //! Lists and watches of an API server, through kube's client.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -10,10 +9,9 @@ use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 use kube::core::Selector;
 use kube::{Api, Client, Resource};
-use tokio::sync::OnceCell;
 
 use super::body::{events, listed};
-use super::unclonable::Unclonable;
+use super::unclonable::empty_body;
 use super::{
     FIELDS, LABELS, ListRequest, ListStream, ListerWatcher, ObjectLimit, Query, QueryError,
     RequestError, WatchRequest, WatchStream,
@@ -59,7 +57,6 @@ pub struct KubeListerWatcher {
     scope: (String, String),
     /// Whether to request metadata only.
     metadata_only: bool,
-    unclonable: Arc<OnceCell<Unclonable>>,
 }
 
 impl KubeListerWatcher {
@@ -80,7 +77,6 @@ impl KubeListerWatcher {
             types: (api_version, kind),
             scope: (resource::<K>(types), namespace.unwrap_or_default().to_owned()),
             metadata_only,
-            unclonable: Arc::default(),
         }
     }
 
@@ -99,7 +95,6 @@ impl KubeListerWatcher {
         Self {
             path: format!("{all}/namespaces/{namespace}/{plural}"),
             scope: (self.scope.0.clone(), namespace.to_owned()),
-            unclonable: Arc::default(),
             ..self.copy()
         }
     }
@@ -121,7 +116,6 @@ impl KubeListerWatcher {
             types: self.types.clone(),
             scope: self.scope.clone(),
             metadata_only: self.metadata_only,
-            unclonable: Arc::clone(&self.unclonable),
         }
     }
 
@@ -252,8 +246,7 @@ impl KubeListerWatcher {
         query: &[(&str, &str)],
         headers: HeaderMap,
     ) -> Result<Response<Body>, RequestError> {
-        let unclonable = self.unclonable.get_or_init(|| async { Unclonable::new() }).await;
-        let body = unclonable.body().await.map_err(|e| RequestError::Unreachable(e.into()))?;
+        let body = empty_body().await.map_err(|e| RequestError::Unreachable(e.into()))?;
         let mut request = Request::get(self.uri(query)?)
             .body(body)
             .map_err(|e| RequestError::Invalid(e.into()))?;

@@ -15,19 +15,16 @@ use kube::Client;
 use kube::client::Body;
 use tower::service_fn;
 
-/// A factory of empty bodies that cannot be cloned.
-pub(super) struct Unclonable(Client);
-
-impl Unclonable {
-    /// Creates the factory. It must be called within a tokio runtime, since the client spawns a
-    /// task.
-    pub(super) fn new() -> Self {
-        let empty =
-            |_: Request<Body>| async { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) };
-        Self(Client::new(service_fn(empty), "default"))
-    }
-
-    pub(super) async fn body(&self) -> kube::Result<Body> {
-        Ok(self.0.send(Request::new(Body::empty())).await?.into_body())
-    }
+/// Returns an empty body that cannot be cloned.
+///
+/// Each call creates a client, which spawns a task on the current runtime. A client that was kept
+/// would fail for ever once the runtime of its first request has ended.
+///
+/// # Errors
+/// If the current runtime is shut down.
+pub(super) async fn empty_body() -> kube::Result<Body> {
+    let empty =
+        |_: Request<Body>| async { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) };
+    let client = Client::new(service_fn(empty), "default");
+    Ok(client.send(Request::new(Body::empty())).await?.into_body())
 }

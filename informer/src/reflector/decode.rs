@@ -1,5 +1,6 @@
 //! Decodes raw JSON into objects, on several threads if there is much of it.
 
+use std::panic::resume_unwind;
 use std::sync::{Arc, LazyLock};
 use std::thread;
 
@@ -129,7 +130,7 @@ impl<K: 'static> Decoder<K> {
 
 impl<K: Send + Sync + 'static> Decoder<K> {
     /// Decodes all of `raw`, and returns the results in the same order. Blocks while all cores are
-    /// in use by other calls.
+    /// in use by other calls. If a thread cannot be started, the caller decodes its part.
     pub(super) fn all(&self, raw: &[&Bytes]) -> Vec<Result<Arc<K>, BoxError>> {
         if raw.is_empty() {
             return Vec::new();
@@ -139,11 +140,14 @@ impl<K: Send + Sync + 'static> Decoder<K> {
         let mut parts = raw.chunks(raw.len().div_ceil(cores.taken));
         let mine = parts.next().unwrap_or_default();
         thread::scope(|scope| {
-            let others: Vec<_> = parts.map(|part| scope.spawn(|| self.part(part))).collect();
+            let spawn = |part| thread::Builder::new().spawn_scoped(scope, move || self.part(part));
+            let others: Vec<_> = parts.map(|part| (part, spawn(part))).collect();
             let mut decoded = self.part(mine);
-            for other in others {
-                decoded
-                    .extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            for (part, thread) in others {
+                decoded.extend(match thread {
+                    Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                    Err(_) => self.part(part),
+                });
             }
             decoded
         })
@@ -152,9 +156,10 @@ impl<K: Send + Sync + 'static> Decoder<K> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::thread;
+    use std::{env, thread};
 
     use bytes::Bytes;
     use serde::{Deserialize, Deserializer};
@@ -190,6 +195,34 @@ mod tests {
         let map = decoder.one(object.to_string().as_bytes()).unwrap();
         let ObjectMeta { finalizers: Some(finalizers), .. } = &map.metadata else { panic!() };
         assert_eq!((finalizers.len(), finalizers.capacity()), (2, 2));
+    }
+
+    /// Runs the test in a process that can start no thread, because its stacks are too large.
+    #[test]
+    #[cfg_attr(miri, ignore = "starts a process")]
+    fn caller_decodes_all_objects_if_no_thread_can_be_started() {
+        const CHILD: &str = "DELTAFIFO_TEST_WITHOUT_THREADS";
+        if env::var_os(CHILD).is_some() {
+            assert!(thread::Builder::new().spawn(|| ()).is_err(), "this process starts threads");
+            let texts: Vec<_> = (0..64)
+                .map(|at| Bytes::from(format!(r#""{at:0>width$}""#, width = WORTH_A_THREAD / 8)))
+                .collect();
+            let decoder = Decoder(String::decoder(Arc::default(), None, &[]));
+            let decoded = decoder.all(&texts.iter().collect::<Vec<_>>());
+            let decoded: Vec<usize> =
+                decoded.into_iter().map(|text| text.unwrap().parse().unwrap()).collect();
+            assert_eq!(decoded, (0..64).collect::<Vec<_>>());
+            return;
+        }
+        let (_crate, module) = module_path!().split_once("::").unwrap();
+        let test = format!("{module}::caller_decodes_all_objects_if_no_thread_can_be_started");
+        let child = Command::new(env::current_exe().unwrap())
+            .args([&test, "--exact", "--test-threads=1"])
+            .envs([(CHILD, "1"), ("RUST_MIN_STACK", "1000000000000000000")])
+            .output()
+            .unwrap();
+        let output = String::from_utf8_lossy(&child.stdout);
+        assert!(output.contains("1 passed"), "{output}");
     }
 
     #[test]

@@ -160,7 +160,7 @@ struct Answered {
 }
 
 /// A fill in progress: the shards with the numbers of their orders, without those that were
-/// released since.
+/// released since. There is at least one.
 struct Fill<'g> {
     orders: Vec<(u8, u64)>,
     /// The time of the monotonic clock of the first order.
@@ -524,10 +524,8 @@ impl<'g> Member<'g> {
     fn filled(&mut self) {
         let Some(Fill { orders, ordered, began, .. }) = self.fill.take() else { return };
         self.last_fill = began.elapsed();
-        if !orders.is_empty() {
-            let delay = self.context.clock.now().monotonic.saturating_sub(ordered);
-            self.context.metrics.record(|metrics| metrics.filled(delay));
-        }
+        let delay = self.context.clock.now().monotonic.saturating_sub(ordered);
+        self.context.metrics.record(|metrics| metrics.filled(delay));
         for (shard, number) in orders {
             self.protocol.filled(shard, number);
         }
@@ -637,6 +635,8 @@ impl<'g> Member<'g> {
             if let Some(fill) = &mut self.fill {
                 fill.orders.retain(is_held);
             }
+            // Later orders would wait for a list that nobody needs.
+            self.fill.take_if(|fill| fill.orders.is_empty());
             self.context.participants.release(released);
         }
     }

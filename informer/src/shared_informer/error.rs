@@ -136,7 +136,7 @@ pub enum BuildError {
     #[error("the informer's store cannot be built")]
     Index(#[from] IndexError),
     /// A [field](super::SharedInformerBuilder::field) has no valid JSON pointer.
-    #[error("the index of a field cannot be built: write a pointer such as /spec/nodeName")]
+    #[error("the index of a field cannot be built")]
     Pointer(#[source] BoxError),
     /// Objects that are stored as they were received cannot be transformed.
     #[error(

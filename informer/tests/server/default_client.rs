@@ -1,14 +1,16 @@
 //! Tests that kube's default client does not retry a reflector's requests, although it retries
-//! other requests.
+//! other requests, and that these requests depend on no earlier runtime.
 
 use std::time::Duration;
 
 use deltafifo_informer::KubeListerWatcher;
 use deltafifo_informer::lister_watcher::{ListRequest, ListerWatcher, RequestError, WatchRequest};
+use deltafifo_testkit::{ApiServer, Resource};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Client, Config};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::runtime::Builder;
 use tokio::sync::watch;
 
 /// Answers every request with this status. Returns the server's address and the heads of the
@@ -83,4 +85,17 @@ async fn absent_server_is_reported_as_unreachable() {
     let source = KubeListerWatcher::new::<ConfigMap>(client, &(), None);
     let error = source.list(ListRequest::default()).await.map(drop).unwrap_err();
     assert!(matches!(error, RequestError::Unreachable(_)), "{error}");
+}
+
+#[test]
+fn source_outlives_the_runtime_of_its_first_request() {
+    let of_client = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let server = ApiServer::builder().resource(Resource::config_maps()).build();
+    let client = of_client.block_on(async { server.client() });
+    let source = KubeListerWatcher::new::<ConfigMap>(client, &(), None);
+    for _ in 0..2 {
+        let of_run = Builder::new_current_thread().build().unwrap();
+        let listed = of_run.block_on(source.list(ListRequest::default()));
+        assert!(listed.is_ok(), "{:?}", listed.map(drop));
+    }
 }

@@ -1,6 +1,6 @@
 //! Tests of writes by clients and by the test itself.
 
-use deltafifo_testkit::{Error, Resource};
+use deltafifo_testkit::{ApiServer, Error, Resource};
 use http::{Method, StatusCode};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -78,6 +78,29 @@ async fn generate_name_yields_distinct_names() {
         assert!(!seen.contains(&name));
         seen.push(name);
     }
+}
+
+#[tokio::test]
+async fn applied_object_with_a_generated_name_replaces_none() {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "generateName": "web-", "namespace": "default" },
+    });
+    let pods = async |server: &ApiServer| {
+        let (_, list) = call(server, Method::GET, ONE, &json!(null)).await;
+        list["items"].as_array().unwrap().clone()
+    };
+    let first = server();
+    first.apply(&pod).unwrap();
+    let mut stored = pods(&first).await.remove(0);
+    stored["apiVersion"] = json!("v1");
+    stored["kind"] = json!("Pod");
+    // A second server generates the names of the first one.
+    let second = server();
+    second.apply(&stored).unwrap();
+    second.apply(&pod).unwrap();
+    let pods = pods(&second).await;
+    assert_eq!(pods.len(), 2, "{pods:?}");
 }
 
 #[tokio::test]

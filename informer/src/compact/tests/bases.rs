@@ -174,7 +174,8 @@ fn bases_that_exceed_the_cache_are_unpacked_again() {
 
 #[test]
 fn object_of_another_compactor_is_not_packed_again() {
-    let build = || Compactor::<Pod>::builder().field("/kind").types("v1", "Pod").build();
+    let builder = || Compactor::<Pod>::builder().field("/kind").unwrap();
+    let build = || builder().types("v1", "Pod").build();
     let (own, other) = (build(), build());
     let json = pod(1, 1);
     let [first, second] = [&own, &own].map(|own| pack(own, &json));

@@ -27,21 +27,16 @@ use super::start::Terms;
 use super::stored::for_each_stored;
 use crate::ReflectorError;
 use crate::lister_watcher::RequestError;
-use crate::reflector::ListedMeta;
+use crate::reflector::{Backoff, ListedMeta};
 use crate::runtime::watcher;
 use crate::sharding::{ObjectId, Selection, ShardSet};
 use crate::shared_informer::{
     Availability, InformerError, Registration, Selects, SharedInformer, Snapshot, TakeSnapshots,
 };
-use crate::util::random::random_for;
 use crate::util::sleep::{wait_until_some, with_catching_waker};
 
-/// The pause after the first list that failed, or while the informer is not ready for one. It
-/// doubles with each list that fails.
-const RETRY: Duration = Duration::from_secs(1);
-
-/// The longest pause after a list that failed.
-const LONGEST_RETRY: Duration = Duration::from_secs(30);
+/// The pause while the informer is not ready for a list.
+const NOT_READY: Duration = Duration::from_secs(1);
 
 /// The time after which a list that the store does not hold is replaced by a new one: an object
 /// that was deleted after it was listed may never come into the store.
@@ -252,22 +247,21 @@ impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
 
     /// Lists the objects, and waits until the store holds a list.
     async fn fill_present(&self, shards: ShardSet) {
-        let mut pause = RETRY;
+        let mut backoff = Backoff::default();
         let mut first = None;
         loop {
             let snapshots = match (self.snapshots)(self.selects(shards)).await {
                 Ok(Some(snapshots)) => snapshots,
                 Ok(None) => {
-                    sleep(RETRY).await;
+                    sleep(NOT_READY).await;
                     continue;
                 }
                 // The server does not have the kind any more.
                 Err(error) if self.terms.is_optional && error.is_unavailable() => return,
                 Err(error) => {
-                    let wait = error.retry_after().unwrap_or(pause);
+                    let wait = backoff.next(error.retry_after());
                     self.report(error);
-                    sleep(wait.mul_f64(1.0 + random_for("fill").f64() / 4.0)).await;
-                    pause = LONGEST_RETRY.min(pause * 2);
+                    sleep(wait).await;
                     continue;
                 }
             };

@@ -20,6 +20,9 @@ use super::target::Target;
 /// `client` may be that of a term (`leader_election::Term::client`) or of a permit
 /// (`sharding::Permit::client`), and these may be built over the result.
 ///
+/// Like every client of kube, the result runs a task on the current runtime, and its requests fail
+/// once that runtime has ended.
+///
 /// # Panics
 /// If called outside of a tokio runtime.
 #[must_use]

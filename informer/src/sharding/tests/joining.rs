@@ -3,13 +3,16 @@
 
 use std::fmt::Error;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deltafifo_testkit::{ApiServer, Fault, Request, Resource, Verb, status};
 use futures_util::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::Api;
+use kube::client::Body;
+use kube::{Api, Client};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::rig::*;
 use crate::runtime::controller::{Action, Config};
@@ -113,6 +116,82 @@ async fn fill_whose_shards_are_all_released_is_no_fill() {
     participants.release(shards);
     fill.await;
     assert_eq!(*fake.filled.lock(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn fill_whose_shards_are_all_released_does_not_delay_the_next_one() {
+    let server = server();
+    let replica = Replica::start(&server, "a");
+    replica.owns(16).await;
+    let fake = &replica.fake;
+    fake.fills.send_replace(false);
+    fake.filled.lock().clear();
+    for number in 1..=2 {
+        // The member loses the shard, and claims it again. The first fill never ends.
+        server.delete(&leases(), "shop", "counter-shard-003").unwrap();
+        let begun = async {
+            while fake.filled.lock().len() < number {
+                sleep(SECOND).await;
+            }
+        };
+        timeout(HOUR, begun).await.unwrap_or_else(|_| panic!("fill {number} does not begin"));
+    }
+    let shard: ShardSet = [3].into_iter().collect();
+    assert_eq!(*fake.filled.lock(), [shard, shard]);
+    fake.fills.send_replace(true);
+    replica.owns(16).await;
+}
+
+/// Returns a client whose lists of metadata are refused, with this `Retry-After` in seconds, while
+/// the value of the sender is true. The other value counts the refusals. After 1000 the lists are
+/// answered, so that a flood of them does not keep the paused clock from advancing.
+fn refusing_metadata(
+    server: &ApiServer,
+    retry_after: u64,
+) -> (Client, watch::Sender<bool>, Arc<AtomicUsize>) {
+    let client = server.client();
+    let (sender, refuses) = watch::channel(true);
+    let refusals = Arc::new(AtomicUsize::new(0));
+    let refused = Arc::clone(&refusals);
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let accept = request.headers().get(http::header::ACCEPT);
+        let is_of_metadata = accept
+            .is_some_and(|accept| accept.to_str().unwrap().contains("PartialObjectMetadataList"));
+        let is_refused =
+            is_of_metadata && *refuses.borrow() && refused.fetch_add(1, Ordering::Relaxed) < 1000;
+        let client = client.clone();
+        async move {
+            if !is_refused {
+                return client.send(request).await;
+            }
+            let answer = http::Response::builder().status(503);
+            Ok(answer.header("Retry-After", retry_after).body(Body::empty()).unwrap())
+        }
+    });
+    (Client::new(service, "default"), sender, refusals)
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_neither_stops_a_fill_nor_causes_a_flood_of_lists() {
+    for retry_after in [0, 86_400, u64::MAX] {
+        let server = server();
+        let (client, refuses, refusals) = refusing_metadata(&server, retry_after);
+        let replica = Replica::start(&server, "a");
+        let maps = Api::<ConfigMap>::all(client);
+        let controller = Controller::new(maps, watcher::Config::default());
+        let controller = spawn(run(controller, &replica.group));
+        sleep(15 * 60 * SECOND).await;
+        // The start of the controller and the fill of the group each wait for a list. The backoff
+        // grows to 30 s, and a server can ask for 300 s.
+        let lists = refusals.load(Ordering::Relaxed);
+        assert!((6..100).contains(&lists), "{lists} lists with Retry-After: {retry_after}");
+        assert!(replica.group.owned().borrow().is_empty());
+        refuses.send_replace(false);
+        let began = Instant::now();
+        replica.owns(16).await;
+        assert!(began.elapsed() <= 301 * SECOND, "{:?}", began.elapsed());
+        controller.abort();
+    }
 }
 
 #[tokio::test(start_paused = true)]

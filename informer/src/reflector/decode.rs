@@ -208,10 +208,10 @@ mod tests {
                 .map(|at| Bytes::from(format!(r#""{at:0>width$}""#, width = WORTH_A_THREAD / 8)))
                 .collect();
             let decoder = Decoder(String::decoder(Arc::default(), None, &[]));
-            let decoded = decoder.all(&texts.iter().collect::<Vec<_>>());
-            let decoded: Vec<usize> =
-                decoded.into_iter().map(|text| text.unwrap().parse().unwrap()).collect();
-            assert_eq!(decoded, (0..64).collect::<Vec<_>>());
+            let strings = decoder.all(&texts.iter().collect::<Vec<_>>());
+            let numbers: Vec<usize> =
+                strings.into_iter().map(|text| text.unwrap().parse().unwrap()).collect();
+            assert_eq!(numbers, (0..64).collect::<Vec<_>>());
             return;
         }
         let (_crate, module) = module_path!().split_once("::").unwrap();

@@ -151,14 +151,14 @@ fn refusing_metadata(
 ) -> (Client, watch::Sender<bool>, Arc<AtomicUsize>) {
     let client = server.client();
     let (sender, refuses) = watch::channel(true);
-    let refusals = Arc::new(AtomicUsize::new(0));
-    let refused = Arc::clone(&refusals);
+    let count = Arc::new(AtomicUsize::new(0));
+    let refusals = Arc::clone(&count);
     let service = tower::service_fn(move |request: http::Request<Body>| {
         let accept = request.headers().get(http::header::ACCEPT);
         let is_of_metadata = accept
             .is_some_and(|accept| accept.to_str().unwrap().contains("PartialObjectMetadataList"));
         let is_refused =
-            is_of_metadata && *refuses.borrow() && refused.fetch_add(1, Ordering::Relaxed) < 1000;
+            is_of_metadata && *refuses.borrow() && refusals.fetch_add(1, Ordering::Relaxed) < 1000;
         let client = client.clone();
         async move {
             if !is_refused {
@@ -168,7 +168,7 @@ fn refusing_metadata(
             Ok(answer.header("Retry-After", retry_after).body(Body::empty()).unwrap())
         }
     });
-    (Client::new(service, "default"), sender, refusals)
+    (Client::new(service, "default"), sender, count)
 }
 
 #[tokio::test(start_paused = true)]

@@ -84,7 +84,15 @@ impl Interrupt {
     /// Waits for the child to exit, and returns its status; `None` if no child was started. Call
     /// it after the end of the child's output.
     pub(super) fn wait(&self) -> io::Result<Option<ExitStatus>> {
-        let child = self.0.running.lock().take();
-        child.map(|mut child| child.wait()).transpose()
+        let mut running = self.0.running.lock();
+        // The child stays here until it has exited, so that a signal can kill it.
+        while let Some(child) = running.as_mut() {
+            if let Some(status) = child.try_wait()? {
+                *running = None;
+                return Ok(Some(status));
+            }
+            self.0.on_request.wait_for(&mut running, Duration::from_millis(10));
+        }
+        Ok(None)
     }
 }

@@ -8,7 +8,8 @@ use super::mutant;
 use super::mutants::mutant;
 use super::view::Peer;
 use super::{
-    Clocks, Flight, LeaseName, Phase, Protocol, Purpose, Readiness, Request, ShardState, Write,
+    Clocks, Flight, LeaseName, Phase, Protocol, Purpose, Readiness, Record, Request, ShardState,
+    Write,
 };
 use crate::sharding::assign::{ReadyMember, assign, score, seed};
 
@@ -85,8 +86,12 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
     /// there are.
     fn is_next_to_delete(&self, now: Clocks, peer: &Peer<T>) -> bool {
         let is_deletable = |peer: &&Peer<T>| {
-            let is_fenced = peer.seen.record.as_ref().is_some_and(|record| record.holder.is_none());
-            is_fenced && peer.name != self.identity && !self.view.is_named(&peer.name)
+            let may_delete = |record: &Record<T>| {
+                record.holder.is_none() && peer.attempts.may_send(now, record.version)
+            };
+            peer.seen.record.as_ref().is_some_and(may_delete)
+                && peer.name != self.identity
+                && !self.view.is_named(&peer.name)
         };
         let waits = |other: &Peer<T>| {
             let is_deleted = |flight: Flight| flight.purpose == Purpose::Delete;

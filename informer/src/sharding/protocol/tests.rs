@@ -433,6 +433,31 @@ fn member_says_that_it_is_settled_when_it_has_been_ready_for_the_time_to_settle(
 }
 
 #[test]
+fn leases_of_former_members_are_deleted_one_after_another_and_a_refusal_delays_no_other() {
+    let gone = ["gone-1", "gone-2"].map(LeaseName::Member);
+    let mut group = Group::owner();
+    group.set(gone[0], Some(record("uid", None, 0)));
+    group.set(gone[1], Some(record("uid", None, 0)));
+    let refused = group.run_until(0, gone[0]);
+    assert!(matches!(refused.write, Write::Delete { .. }));
+    assert_eq!(group.run(0).0, []);
+    assert!(group.server.lease(gone[1]).is_some(), "the first deletion is in progress");
+    group.member.answered(at(0), &gone[0], refused.number, &Answer::Conflict);
+    let failed = group.run_until(0, gone[1]);
+    group.member.answered(at(0), &gone[1], failed.number, &UNCLEAR);
+    group.run(1);
+    assert!(group.server.lease(gone[1]).is_some(), "the pause has not ended");
+    group.run(2);
+    assert!(group.server.lease(gone[1]).is_none());
+    // The version of the first one has not changed since the refusal.
+    for second in 3..=10 {
+        assert!(group.server.lease(gone[0]).is_some(), "at {second}");
+        group.run(second);
+    }
+    assert!(group.server.lease(gone[0]).is_none());
+}
+
+#[test]
 fn stopped_member_drains_its_shards_and_deletes_its_lease() {
     let mut group = Group::owner();
     group.member.stop();

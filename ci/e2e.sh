@@ -12,9 +12,11 @@
 # before, or in a state that was never written; no deletion was missed; no error was reported
 # without a cause; sleeping and panicking handlers affected no other; no write with a version
 # followed a write of a later term of a leader, or of a later owner of a shard; each change was
-# reconciled by the owner of its shard, also while shards moved. The test kit answered requests as
-# the API server did, and kubectl worked with it. Says nothing about other faults and versions,
-# networks, load balancers, or several API servers. The printed times are those of one run.
+# reconciled by the owner of its shard, also while shards moved. The API server sent each of two
+# members of a group only the objects of its selector, if its feature was on, and the test kit
+# answered requests as the API server did, also those with selectors; kubectl worked with it. Says
+# nothing about other faults and versions, networks, load balancers, or several API servers. The
+# printed times are those of one run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/common.sh

@@ -71,7 +71,7 @@
 //! * **Recorded requests**: [`requests`](ApiServer::requests), and waits for requests and watches
 //!   without sleeps.
 //!
-//! The scenario `testkit` of this project's `e2e/` sends 1629 requests to this server and to a
+//! The scenario `testkit` of this project's `e2e/` sends 1860 requests to this server and to a
 //! kube-apiserver 1.36, and fails if the answers differ; 100 of the requests are recorded from
 //! `kubectl` and kube-rs. It compares the status code of each answer. For each request it also
 //! compares either the whole body, the part of the body that this server sends, or the kind and

@@ -29,39 +29,50 @@ pub(crate) fn page(call: &Call<'_>) -> Refused<(Value, Objects)> {
     // The real server answers lists of any version from its cache, which ignores the limit.
     let is_any = options.version == Some(0);
     let limit = options.limit.filter(|_| !is_any);
-    // One more object shows whether another page follows.
-    let most = limit.map_or(usize::MAX, |limit| limit.saturating_add(1));
-    let (version, walk, all) = {
+    let filter = &options.filter;
+    // The real server ignores selectors to find out whether a page is the last one. It also ignores
+    // shards, but no other selectors, to count the objects behind a page.
+    let unselected = Arc::new(filter.unselected());
+    let (version, walk, next) = {
         let store = call.server.store.lock();
         let collection = &store.collections[call.place];
         let Start { version, from, all } = start(&options, store.version, collection.floor)?;
-        let count = || collection.count(version, &from, &options.filter);
-        let all = limit.and_then(|_| all.or_else(count));
-        (version, collection.walk(version, &from, Arc::clone(&options.filter), most), all)
-    };
-    let mut metadata = json!({ "resourceVersion": version.to_string() });
-    if let Some(shards) = options.filter.shards()
-        && call.shape() == Shape::Whole
-    {
-        metadata["shardInfo"] = json!({ "selector": shards.to_string() });
-    }
-    let objects: Objects = match limit {
-        None => Box::new(walk),
-        Some(limit) => {
+        let most = limit.unwrap_or(usize::MAX);
+        let walk = collection.walk(version, &from, Arc::clone(filter), most);
+        let next = limit.and_then(|limit| {
             // The position of the next page is written before the objects. A second walk finds it,
             // so that a large page need not be kept in memory.
             let mut end = walk.clone();
-            let _ = (0..limit).all(|_| end.skip_one());
+            let is_full = (0..limit).all(|_| end.skip_one());
             let position = end.position();
-            if end.skip_one() {
-                let remaining = all.and_then(|all| all.checked_sub(limit as u64));
-                metadata["continue"] = Token { version, position, remaining }.to_string().into();
-                if let Some(remaining) = remaining {
-                    metadata["remainingItemCount"] = remaining.into();
-                }
+            let mut rest = collection.walk(version, &position, Arc::clone(&unselected), 1);
+            if !is_full || !rest.skip_one() {
+                return None;
             }
-            Box::new(walk.take(limit))
+            let count = || collection.count(version, &from, &unselected);
+            let all = all.or_else(|| if filter.has_terms() { None } else { count() });
+            Some((position, all.and_then(|all| all.checked_sub(limit as u64))))
+        });
+        (version, walk, next)
+    };
+    let mut metadata = json!({ "resourceVersion": version.to_string() });
+    if let Some(shards) = filter.shards()
+        && call.shape() == Shape::Whole
+        && !call.resource.is_custom()
+    {
+        metadata["shardInfo"] = json!({ "selector": shards.to_string() });
+    }
+    if let Some((position, remaining)) = next {
+        if let Some(remaining) = remaining {
+            metadata["remainingItemCount"] = remaining.into();
         }
+        // With shards this is not the number of objects behind the position.
+        let remaining = remaining.filter(|_| filter.shards().is_none());
+        metadata["continue"] = Token { version, position, remaining }.to_string().into();
+    }
+    let objects: Objects = match limit {
+        None => Box::new(walk),
+        Some(limit) => Box::new(walk.take(limit)),
     };
     Ok((metadata, objects))
 }

@@ -61,6 +61,24 @@ impl ListOptions {
                 return Err(Box::new(status::invalid_options("resourceVersionMatch", &why)));
             }
         };
+        // As in the real server, a negative limit is none.
+        let limit = given("limit")
+            .filter(|limit| limit.parse::<i64>().map_or(true, |limit| limit > 0))
+            .map_or(Ok(None), |_| number("limit"))?
+            .filter(|most| *most > 0)
+            .map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+        let timeout =
+            number("timeoutSeconds")?.filter(|seconds| *seconds > 0).map(Duration::from_secs);
+        let filter = Filter::read(request, &call.resource)?;
+        // The real server reads the shards before the version and the token, and after the rest.
+        let shard_selectors = call.server.settings.shard_selectors;
+        let shards = given("shardSelector")
+            .filter(|_| shard_selectors != ShardSelectors::Ignored && request.verb() != Verb::Get)
+            .map(Shards::parse)
+            .transpose()?
+            .filter(|_| {
+                shard_selectors == ShardSelectors::Honoured || !is_watch || filter.has_terms()
+            });
         let token = given("continue")
             .map(|token| {
                 token
@@ -68,28 +86,15 @@ impl ListOptions {
                     .map_err(|()| Box::new(status::bad_request("continue key is not valid")))
             })
             .transpose()?;
-        let shard_selectors = call.server.settings.shard_selectors;
-        let shards = given("shardSelector")
-            .filter(|_| shard_selectors != ShardSelectors::Ignored)
-            .map(Shards::parse)
-            .transpose()?
-            .filter(|_| shard_selectors == ShardSelectors::Honoured || !is_watch);
         Ok(Self {
             version: number("resourceVersion")?,
             version_match,
-            // As in the real server, a negative limit is none.
-            limit: given("limit")
-                .filter(|limit| limit.parse::<i64>().map_or(true, |limit| limit > 0))
-                .map_or(Ok(None), |_| number("limit"))?
-                .filter(|most| *most > 0)
-                .map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+            limit,
             token,
             send_initial_events: request.parameter("sendInitialEvents").map(is_true),
             bookmarks: request.parameter("allowWatchBookmarks").is_some_and(is_true),
-            timeout: number("timeoutSeconds")?
-                .filter(|seconds| *seconds > 0)
-                .map(Duration::from_secs),
-            filter: Arc::new(Filter::read(request, &call.resource, shards)?),
+            timeout,
+            filter: Arc::new(filter.of(shards)),
         })
     }
 

@@ -51,11 +51,8 @@ impl Field {
 }
 
 impl Filter {
-    pub(crate) fn read(
-        request: &Request,
-        resource: &Resource,
-        shards: Option<Shards>,
-    ) -> Refused<Self> {
+    /// Reads the namespace, labels and fields of a request.
+    pub(crate) fn read(request: &Request, resource: &Resource) -> Refused<Self> {
         let text = |name| request.parameter(name).filter(|text| !text.is_empty());
         let labels =
             text("labelSelector").map(str::parse::<Selector>).transpose().map_err(|error| {
@@ -63,7 +60,12 @@ impl Filter {
             })?;
         let fields = text("fieldSelector").map(|text| terms(text, resource)).transpose()?;
         let fields = fields.unwrap_or_default();
-        Ok(Self { namespace: request.namespace().map(str::to_owned), labels, fields, shards })
+        Ok(Self { namespace: request.namespace().map(str::to_owned), labels, fields, shards: None })
+    }
+
+    /// Returns the filter of the objects of these shards, or of all shards.
+    pub(crate) fn of(self, shards: Option<Shards>) -> Self {
+        Self { shards, ..self }
     }
 
     pub(crate) fn namespace(&self) -> Option<&str> {
@@ -79,7 +81,17 @@ impl Filter {
     }
 
     pub(crate) fn has_selectors(&self) -> bool {
-        self.labels.is_some() || !self.fields.is_empty() || self.shards.is_some()
+        self.has_terms() || self.shards.is_some()
+    }
+
+    /// Returns whether the filter selects by labels or fields.
+    pub(crate) fn has_terms(&self) -> bool {
+        self.labels.is_some() || !self.fields.is_empty()
+    }
+
+    /// Returns the filter without its selectors.
+    pub(crate) fn unselected(&self) -> Self {
+        Self { namespace: self.namespace.clone(), ..Self::default() }
     }
 
     pub(crate) fn matches(&self, object: &Object) -> bool {

@@ -10,6 +10,7 @@ mod page_expired;
 mod replicas;
 mod resume_accepted;
 mod resume_refused;
+mod shard_selectors;
 mod testkit;
 mod tombstones;
 mod version_ahead;
@@ -93,6 +94,9 @@ pub enum Scenario {
     /// Replicas that share objects are killed, stopped, terminated, cut off and started, or lose
     /// their servers or Leases
     Replicas,
+    /// The API server selects the objects of informers of a part of the shards, or ignores their
+    /// selectors
+    ShardSelectors,
     /// 100 replicas that share objects are killed, and 100 are stopped, beside hundreds of other
     /// faults (not run by default)
     ReplicasFull,
@@ -161,6 +165,7 @@ impl Scenario {
             Self::ElectionFull => election::full(setting).boxed_local(),
             Self::ElectionHandovers => election::handovers(setting).boxed_local(),
             Self::Replicas => replicas::short(setting).boxed_local(),
+            Self::ShardSelectors => shard_selectors::run(setting).boxed_local(),
             Self::ReplicasFull => replicas::full(setting).boxed_local(),
         }
     }

@@ -11,7 +11,7 @@ use futures_util::future::try_join_all;
 use super::{Ended, Outcome, Setting};
 use crate::replicas::fault::Fault;
 use crate::replicas::{Figures, Group, Recorder, ReplicaOptions};
-use crate::servers::{self, Options, Servers};
+use crate::servers::{self, Options, SHARDED, Servers};
 use crate::timing::Timing;
 
 /// The largest number of groups at a time.
@@ -97,7 +97,7 @@ impl Configuration {
         // The recorder reads the stored objects in etcd, and can only decode JSON.
         let mut arguments = vec!["--storage-media-type=application/json"];
         if self.is_gate_on {
-            arguments.push("--feature-gates=ShardedListAndWatch=true");
+            arguments.push(SHARDED);
         }
         let options = Options { arguments, ..Options::default() };
         let mut servers = Servers::start(setting, options).await?;

@@ -36,6 +36,8 @@ const API: &str = "kube-apiserver";
 const ETCD: &str = "etcd";
 /// The name of the program with client-go's informer, which is not a server.
 pub const CLIENT_GO: &str = "client-go";
+/// The argument of an API server that honours `shardSelector` (KEP-5866).
+pub const SHARDED: &str = "--feature-gates=ShardedListAndWatch=true";
 /// The token of the user with all permissions.
 pub const TOKEN: &str = "not-a-secret";
 /// The token of the user [`LIMITED`].

@@ -10,6 +10,7 @@ mod merges;
 mod options;
 mod record;
 mod recorded;
+mod shards;
 mod step;
 mod traffic;
 
@@ -97,9 +98,35 @@ pub struct Compared {
     pub differences: Vec<String>,
 }
 
-/// Sends all requests to both servers, and compares the answers.
+/// Sends all requests to both servers, and compares the answers. Neither server selects by shards.
 pub async fn compare(real: Client, kit: Client) -> Result<Compared, BoxError> {
     let (mut real, mut kit) = (Server::new(real), Server::new(kit));
+    prepare(&mut real, &mut kit).await?;
+    let written = recorded::parts().into_iter().chain(merges::parts()).chain(options::parts());
+    let written = written.chain(edges::parts()).chain([shards::ignored()]);
+    let written = written.flatten();
+    let mut compared = Compared::default();
+    compared.send(written.chain(traffic::steps()?), &mut real, &mut kit).await?;
+    Ok(compared)
+}
+
+/// Sends the requests with `shardSelector` to servers that honour it, and compares the answers.
+/// `uncached` answers as a server does for resources that it has in no cache.
+pub async fn compare_selectors(
+    real: Client,
+    kit: Client,
+    uncached: Client,
+) -> Result<Compared, BoxError> {
+    let [mut real, mut kit, mut uncached] = [real, kit, uncached].map(Server::new);
+    prepare(&mut real, &mut kit).await?;
+    let mut compared = Compared::default();
+    compared.send(shards::parts().into_iter().flatten(), &mut real, &mut kit).await?;
+    compared.send(shards::events().into_iter(), &mut real, &mut uncached).await?;
+    Ok(compared)
+}
+
+/// Creates the definitions of custom resources on both servers.
+async fn prepare(real: &mut Server, kit: &mut Server) -> Result<(), BoxError> {
     real.define().await?;
     kit.define().await?;
     // The real server needs a moment until it serves a new kind.
@@ -112,19 +139,32 @@ pub async fn compare(real: Client, kit: Client) -> Result<Compared, BoxError> {
             sleep(POLL).await;
         }
     }
-    let mut compared = Compared::default();
-    let written = recorded::parts().into_iter().chain(merges::parts()).chain(options::parts());
-    let written = written.chain(edges::parts());
-    let written = written.flatten();
-    for step in written.chain(traffic::steps()?) {
-        let (expected, actual) = tokio::try_join!(real.send(&step), kit.send(&step))?;
-        compared.requests += 1;
-        if let Some(difference) = differs(&step, &expected, &actual) {
-            let Step { method, path, body, .. } = &step;
-            compared.differences.push(format!("{method} {path} {body}: {difference}"));
+    Ok(())
+}
+
+impl Compared {
+    async fn send(
+        &mut self,
+        steps: impl Iterator<Item = Step>,
+        real: &mut Server,
+        kit: &mut Server,
+    ) -> Result<(), BoxError> {
+        for step in steps {
+            let (expected, actual) = tokio::try_join!(real.send(&step), kit.send(&step))?;
+            self.requests += 1;
+            if let Some(difference) = differs(&step, &expected, &actual) {
+                let Step { method, path, body, .. } = &step;
+                self.differences.push(format!("{method} {path} {body}: {difference}"));
+            }
         }
+        Ok(())
     }
-    Ok(compared)
+
+    /// Adds the result of another comparison.
+    pub fn add(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.differences.extend(other.differences);
+    }
 }
 
 /// Returns how the test kit's answer differs from the real server's.

@@ -119,10 +119,14 @@ impl KubeListerWatcher {
         }
     }
 
-    /// Returns whether only the metadata of the objects is requested.
+    /// Returns whether a list says that the server has selected its objects by a `shardSelector`.
+    /// Lists of metadata and of custom resources do not say it (Kubernetes 1.36).
     #[cfg(feature = "leader-election")]
-    pub(crate) fn is_metadata_only(&self) -> bool {
-        self.metadata_only
+    pub(crate) fn lists_have_shard_info(&self) -> bool {
+        // The groups of custom resources have a dot. Those of some built-in kinds have one, too.
+        let is_of_custom_kind =
+            self.types.0.split_once('/').is_some_and(|(group, _)| group.contains('.'));
+        !self.metadata_only && !is_of_custom_kind
     }
 
     /// Requests only the metadata of the objects.

@@ -42,9 +42,10 @@ pub enum ShardBy {
     /// shards](crate::SharedInformer::in_shards) counts the objects of the other shards in each of
     /// its lists before it drops them. The controller compares the numbers of the last list, even
     /// if shards have left since. If the server selects, a list has only the objects of the
-    /// member's shards, unless the member holds all shards. Without the numbers of other shards,
-    /// the controller compares only the shards that the member owns, and logs nothing if it owns
-    /// one.
+    /// member's shards, unless the member holds all shards. Lists of metadata and of custom
+    /// resources do not say whether it does, so their numbers are not used either. Without the
+    /// numbers of other shards, the controller compares only the shards that the member owns, and
+    /// logs nothing if it owns one.
     Namespace,
     /// The uid. "No two reconciles of an object at once" is promised for each uid: an object that
     /// is deleted and created again is another object, and its first reconcile may begin on one

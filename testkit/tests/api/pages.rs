@@ -61,6 +61,13 @@ async fn pages_with_a_selector_have_no_remaining_item_count() {
     assert_eq!((names, left), (vec!["a".into(), "c".into()], None));
     let (names, _, token, _) = page(&server, &first.clone().continue_token(&token.unwrap())).await;
     assert_eq!((names, token), (vec!["e".into()], None));
+
+    // The real server ignores the selector to find out whether a page is the last one.
+    let first = ListParams::default().labels("app=mail").limit(2);
+    let (names, _, token, _) = page(&server, &first).await;
+    assert_eq!(names, ["b", "d"]);
+    let (names, _, token, _) = page(&server, &first.clone().continue_token(&token.unwrap())).await;
+    assert_eq!((names.len(), token), (0, None));
 }
 
 #[tokio::test]

@@ -2,6 +2,8 @@
 
 use deltafifo_testkit::{ApiServer, Resource, ShardSelectors};
 use form_urlencoded::byte_serialize;
+use kube::core::discovery::Scope;
+use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 
 use crate::common::{METADATA, PODS, builder, list, listed, open, open_metadata, pod, refused};
@@ -94,18 +96,55 @@ async fn list_says_which_selector_it_honours() {
     assert_eq!(selector_of(&metadata.json().await), &Value::Null, "{METADATA}");
 }
 
+/// The real server ignores the selector to count the objects behind a page, and to find out whether
+/// it is the last one.
 #[tokio::test]
-async fn page_of_a_list_with_a_selector_has_no_count_of_the_rest() {
+async fn page_of_a_list_with_a_selector_counts_the_objects_of_all_shards() {
     let server = server_with_namespaces(ShardSelectors::Honoured);
+    let shop = range("namespace", LOWER);
+    let token = |page: &Value| {
+        let token = page["metadata"]["continue"].as_str().unwrap();
+        byte_serialize(token.as_bytes()).collect::<String>()
+    };
+    let rest = |page: &Value| page["metadata"]["remainingItemCount"].clone();
+    apply(&server, "team");
+
+    // In the order of lists: default, kube-system, shop, team.
     let upper = range("namespace", UPPER);
     let page = list(&server, &selecting(&upper, "&limit=1")).await;
-    assert_eq!((listed(&page), selector_of(&page).is_string()), (vec!["default"], true));
-    assert_eq!(page["metadata"]["remainingItemCount"], Value::Null);
-    let token = page["metadata"]["continue"].as_str().unwrap();
-    let token: String = byte_serialize(token.as_bytes()).collect();
-    let rest = list(&server, &selecting(&upper, &format!("&limit=1&continue={token}"))).await;
-    assert_eq!(listed(&rest), ["kube-system"]);
-    assert_eq!(rest["metadata"]["continue"], Value::Null);
+    assert_eq!((listed(&page), rest(&page)), (vec!["default"], json!(3)));
+    assert!(selector_of(&page).is_string());
+    let more = format!("&limit=1&continue={}", token(&page));
+    let page = list(&server, &selecting(&upper, &more)).await;
+    assert_eq!((listed(&page), rest(&page)), (vec!["kube-system"], json!(2)));
+
+    let page = list(&server, &selecting(&shop, "&limit=1")).await;
+    assert_eq!((listed(&page), rest(&page)), (vec!["shop"], json!(3)));
+    let more = format!("&limit=1&continue={}", token(&page));
+    let page = list(&server, &selecting(&shop, &more)).await;
+    assert_eq!((listed(&page).len(), rest(&page)), (0, Value::Null));
+    assert_eq!(page["metadata"]["continue"], Value::Null);
+
+    let page = list(&server, &selecting(&shop, "&limit=1&labelSelector=!app")).await;
+    assert_eq!((listed(&page), rest(&page)), (vec!["shop"], Value::Null));
+}
+
+#[tokio::test]
+async fn list_of_custom_resources_does_not_say_which_selector_it_honours() {
+    let kind = GroupVersionKind::gvk("example.com", "v1", "Widget");
+    let api = ApiResource::from_gvk_with_plural(&kind, "widgets");
+    let widgets = Resource::custom(api, Scope::Namespaced);
+    let server = builder().resource(widgets).shard_selectors(ShardSelectors::Honoured).build();
+    for namespace in NAMESPACES {
+        let metadata = json!({ "name": namespace, "namespace": namespace });
+        let kind =
+            json!({ "kind": "Widget", "apiVersion": "example.com/v1", "metadata": metadata });
+        server.apply(kind).unwrap();
+    }
+    let path =
+        selecting(&range("namespace", LOWER), "").replace(PODS, "/apis/example.com/v1/widgets");
+    let found = list(&server, &path).await;
+    assert_eq!((listed(&found), selector_of(&found)), (vec!["shop"], &Value::Null));
 }
 
 #[tokio::test]
@@ -132,12 +171,16 @@ async fn ignored_selector_changes_nothing_even_if_it_is_invalid() {
 }
 
 #[tokio::test]
-async fn watch_ignores_a_selector_that_only_lists_honour() {
+async fn watch_ignores_a_selector_that_only_lists_honour_unless_it_selects_by_labels() {
     let server = server_with_namespaces(ShardSelectors::HonouredInLists);
     let lower = range("namespace", LOWER);
     assert_eq!(listed(&list(&server, &selecting(&lower, "")).await), ["shop"]);
     let mut watch = open(&server, &selecting(&lower, "&watch=true&resourceVersion=2")).await;
     watch.events(["ADDED kube-system 3", "ADDED default 4"]).await;
+    let labels = "&watch=true&resourceVersion=1&labelSelector=!app";
+    let mut watch = open(&server, &selecting(&lower, labels)).await;
+    watch.events(["ADDED shop 2"]).await;
+    watch.silent();
     assert_eq!(refused(&server, &selecting("shardRange()", "&watch=true")).await.code, 500);
 }
 
@@ -147,36 +190,117 @@ async fn empty_selector_selects_everything() {
     assert_eq!(listed(&list(&server, &selecting("", "")).await).len(), 3);
 }
 
+/// The messages are those of Kubernetes 1.36.
 #[tokio::test]
-async fn invalid_selector_is_refused_with_500() {
+async fn invalid_selector_is_refused_with_500_and_the_message_of_the_real_server() {
     let server = server(ShardSelectors::Honoured);
     server.apply(pod("a")).unwrap();
-    let (uid, namespace) = (range("uid", LOWER), range("namespace", UPPER));
-    let one = "0x0000000000000001";
-    for invalid in [
-        " ".to_owned(),
-        format!("{uid} &&{uid}"),
-        format!("{uid} ||"),
-        format!("{uid} || {namespace}"),
-        format!("other(object.metadata.uid,'{}','{}')", LOWER[0], LOWER[1]),
-        format!("shardRange(object.metadata.uid,'{one}')"),
-        format!("shardRange(object.metadata.uid,{},{})", LOWER[0], LOWER[1]),
-        range("name", LOWER),
-        range("uid", ["0x0", LOWER[1]]),
-        range("uid", [LOWER[0], "0x000000000000000F"]),
-        range("uid", [LOWER[0], "0x+00000000000000f"]),
-        range("uid", [LOWER[0], "0x10000000000000001"]),
-        range("uid", [LOWER[0], "00000000000000010"]),
-        range("uid", [one, one]),
-        range("uid", [LOWER[1], LOWER[0]]),
-        vec![uid.as_str(); 65].join(" || "),
+    let arguments = |arguments: &str| format!("shardRange({arguments})");
+    let [start, middle] = LOWER;
+    let uid = |from: &str, to: &str| range("uid", [from, to]);
+    let (half, other) = (range("uid", LOWER), range("namespace", UPPER));
+    let unsupported = |field: &str| {
+        format!(
+            "unsupported field path {field:?}; supported: object.metadata.uid, \
+             object.metadata.namespace"
+        )
+    };
+    for (invalid, why) in [
+        (
+            " ".to_owned(),
+            "empty shard selector is not allowed; omit the parameter for unfiltered lists"
+                .to_owned(),
+        ),
+        (arguments(""), "shardRange() requires exactly 3 arguments, got 0".to_owned()),
+        (
+            arguments(&format!("object.metadata.uid,'{middle}'")),
+            "shardRange() requires exactly 3 arguments, got 2".to_owned(),
+        ),
+        (arguments(&format!("metadata.uid,'{start}','{middle}'")), unsupported("metadata.uid")),
+        (range("name", LOWER), unsupported("object.metadata.name")),
+        (
+            arguments(&format!("'object.metadata.uid','{start}','{middle}'")),
+            "shardRange() first argument: expected field path (e.g. object.metadata.uid), got \
+             expression kind 5"
+                .to_owned(),
+        ),
+        (
+            arguments(&format!("object.metadata.uid,'{start}',x")),
+            "hexEnd must be a string literal (e.g. '0xff'), got expression kind 3".to_owned(),
+        ),
+        (
+            half.replace("shardRange", "other"),
+            "unsupported function \"other\"; only shardRange() and || are allowed".to_owned(),
+        ),
+        (
+            format!("{half} || {other}"),
+            "all shard ranges must use the same field, got \"object.metadata.uid\" and \
+             \"object.metadata.namespace\""
+                .to_owned(),
+        ),
+        (
+            uid("0x0", middle),
+            "hexStart must be a 0x-prefixed 16-digit hex value, got \"0x0\" (did you mean \
+             \"0x0000000000000000\"?)"
+                .to_owned(),
+        ),
+        (
+            uid(start, "0x000000000000000F"),
+            "hexEnd: invalid hex character \"F\" in \"0x000000000000000F\"".to_owned(),
+        ),
+        (
+            uid(start, "0x10000000000000001"),
+            "hexEnd: 17-digit hex value must be '0x10000000000000000' (2^64), got \
+             \"0x10000000000000001\""
+                .to_owned(),
+        ),
+        (
+            uid(start, "0x100000000000000000"),
+            "hexEnd: hex value too long (18 chars, max 17): \"100000000000000000\"".to_owned(),
+        ),
+        (
+            uid(start, "00000000000000010"),
+            "hexEnd must have '0x' prefix, got \"00000000000000010\"".to_owned(),
+        ),
+        (uid("0x", middle), "hexStart: hex value is required after '0x'".to_owned()),
+        (uid(middle, middle), format!("shard range start {middle} must be less than end {middle}")),
+        (
+            uid(UPPER[1], start),
+            format!("shard range start {} must be less than end {start}", UPPER[1]),
+        ),
     ] {
         for watch in ["", "&watch=true"] {
             let status = refused(&server, &selecting(&invalid, watch)).await;
             assert_eq!(status.code, 500, "{invalid}");
-            assert!(status.message.starts_with("invalid shard selector: "), "{}", status.message);
+            assert_eq!(status.message, format!("invalid shard selector: {why}"), "{invalid}");
         }
     }
-    let most = vec![uid.as_str(); 64].join(" || ");
-    assert!(open(&server, &selecting(&most, "")).await.code.is_success());
+    // The parser of the real server makes the rest of these messages.
+    for invalid in [format!("{half} ||"), format!("{half} {half}"), half.replace(')', "")] {
+        let status = refused(&server, &selecting(&invalid, "")).await;
+        assert_eq!(status.code, 500, "{invalid}");
+        let syntax = "invalid shard selector: CEL parse error: ";
+        assert!(status.message.starts_with(syntax), "{}", status.message);
+    }
+    let many = vec![half.as_str(); 100].join(" || ");
+    assert!(open(&server, &selecting(&many, "")).await.code.is_success());
+}
+
+#[tokio::test]
+async fn invalid_selector_is_refused_after_other_parameters_and_before_the_version_and_the_token() {
+    let server = server(ShardSelectors::Honoured);
+    for (more, code) in [
+        ("&resourceVersion=abc", 500),
+        ("&continue=zzz", 500),
+        ("&limit=abc", 400),
+        ("&timeoutSeconds=abc", 400),
+        ("&labelSelector=%3D%3D", 400),
+        ("&fieldSelector=nope%3D1", 400),
+        ("&resourceVersionMatch=Foo", 422),
+    ] {
+        assert_eq!(refused(&server, &selecting("shardRange()", more)).await.code, code, "{more}");
+    }
+    server.apply(pod("a")).unwrap();
+    let one = selecting("shardRange()", "").replace("/pods?", "/namespaces/default/pods/a?");
+    assert!(open(&server, &one).await.code.is_success(), "a read ignores the selector");
 }

@@ -113,10 +113,10 @@ impl Filter {
         self.counts.lock().take()
     }
 
-    /// Begins to count the objects of a list. Only namespaces make shards of unequal size. A list
-    /// of metadata does not say whether the server has selected.
+    /// Begins to count the objects of a list, unless the server may select them and not say so.
+    /// Only namespaces make shards of unequal size.
     fn begin_counts(&self, selected: ShardSet) {
-        let may_select = self.source.is_metadata_only() && self.selector(selected).is_some();
+        let may_select = !self.source.lists_have_shard_info() && self.selector(selected).is_some();
         let counts = self.by == ShardBy::Namespace && !may_select;
         *self.counts.lock() = counts.then(|| vec![0; self.count.get()]);
     }
@@ -183,8 +183,13 @@ impl Filter {
         listed: Result<Listed, RequestError>,
     ) -> Result<Listed, RequestError> {
         match listed {
-            Ok(Listed::Meta(meta)) => {
+            Ok(Listed::Meta(mut meta)) => {
                 self.listed(&meta.resource_version);
+                if selected.shards != self.all {
+                    // A server counts the objects of all shards, even if it selects. The reflector
+                    // would reserve memory for them.
+                    meta.remaining = None;
+                }
                 if meta.is_sharded {
                     *self.counts.lock() = None;
                 }
@@ -390,21 +395,64 @@ impl ListerWatcher for Arc<Filter> {
 
 #[cfg(test)]
 mod tests {
-    use kube::Client;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use k8s_openapi::api::storage::v1::VolumeAttachment;
+    use kube::{Client, Resource};
     use tower::service_fn;
 
     use super::*;
+    use crate::lister_watcher::PageMeta;
 
     /// Returns a filter of two shards, over a server that is not asked.
     fn filter() -> Filter {
+        filter_of::<ConfigMap>(ShardBy::Key)
+    }
+
+    fn filter_of<K: Resource<DynamicType = ()>>(by: ShardBy) -> Filter {
         let service = |_: http::Request<kube::client::Body>| async {
             Ok::<_, std::io::Error>(http::Response::new(kube::client::Body::empty()))
         };
         let client = Client::new(service_fn(service), "default");
-        let maps =
-            KubeListerWatcher::new::<k8s_openapi::api::core::v1::ConfigMap>(client, &(), None);
+        let source = KubeListerWatcher::new::<K>(client, &(), None);
         let metrics = Arc::new(Metrics::of("shop", "counter"));
-        Filter::new(maps, ShardBy::Key, ShardCount::new(2).unwrap(), metrics)
+        Filter::new(source, by, ShardCount::new(2).unwrap(), metrics)
+    }
+
+    /// Returns the counts after a list of the first shard of one object, whose namespace is in it.
+    fn counts_of<K: Resource<DynamicType = ()>>(is_sharded: bool) -> Option<Vec<usize>> {
+        let filter = filter_of::<K>(ShardBy::Namespace);
+        filter.select([0].into_iter().collect());
+        let selected = Arc::clone(&filter.selected.lock());
+        filter.begin_counts(selected.shards);
+        let meta = PageMeta { resource_version: "9".into(), is_sharded, ..PageMeta::default() };
+        let item = br#"{"metadata":{"namespace":"shop","name":"a","resourceVersion":"1"}}"#;
+        for part in [Listed::Meta(meta), Listed::Items(vec![Bytes::from_static(item)])] {
+            filter.filter_list(&selected, Ok(part)).unwrap();
+        }
+        filter.take_counts()
+    }
+
+    #[tokio::test]
+    async fn objects_are_not_counted_if_the_server_selects_or_may_have_selected() {
+        assert_eq!(counts_of::<ConfigMap>(false), Some(vec![1, 0]));
+        assert_eq!(counts_of::<ConfigMap>(true), None);
+        // Lists of custom resources do not say that the server has selected.
+        assert_eq!(counts_of::<VolumeAttachment>(false), None);
+    }
+
+    #[tokio::test]
+    async fn number_of_objects_on_later_pages_is_kept_only_if_all_shards_are_listed() {
+        let filter = filter();
+        let remaining = |shards: &[u8]| {
+            let selected =
+                Selected { shards: shards.iter().copied().collect(), ..Selected::default() };
+            let meta = PageMeta { remaining: Some(90), ..PageMeta::default() };
+            match filter.filter_list(&selected, Ok(Listed::Meta(meta))) {
+                Ok(Listed::Meta(meta)) => meta.remaining,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!((remaining(&[0]), remaining(&[0, 1])), (None, Some(90)));
     }
 
     #[tokio::test]

@@ -11,9 +11,10 @@ use crate::answer::{self, Call};
 use crate::body::{Body, Filled, Source};
 use crate::object::{Object, Shape};
 use crate::options::ListOptions;
+use crate::selector::Filter;
 use crate::status::{self, Refused};
 use crate::table;
-use crate::walk::{Position, Token};
+use crate::walk::{Position, Token, Walk};
 
 const VERSION_TOO_OLD: &str = "The resourceVersion for the provided list is too old.";
 
@@ -30,31 +31,19 @@ pub(crate) fn page(call: &Call<'_>) -> Refused<(Value, Objects)> {
     let is_any = options.version == Some(0);
     let limit = options.limit.filter(|_| !is_any);
     let filter = &options.filter;
-    // The real server ignores selectors to find out whether a page is the last one. It also ignores
-    // shards, but no other selectors, to count the objects behind a page.
-    let unselected = Arc::new(filter.unselected());
-    let (version, walk, next) = {
+    let (start, walk) = {
         let store = call.server.store.lock();
         let collection = &store.collections[call.place];
-        let Start { version, from, all } = start(&options, store.version, collection.floor)?;
+        let start = start(&options, store.version, collection.floor)?;
         let most = limit.unwrap_or(usize::MAX);
-        let walk = collection.walk(version, &from, Arc::clone(filter), most);
-        let next = limit.and_then(|limit| {
-            // The position of the next page is written before the objects. A second walk finds it,
-            // so that a large page need not be kept in memory.
-            let mut end = walk.clone();
-            let is_full = (0..limit).all(|_| end.skip_one());
-            let position = end.position();
-            let mut rest = collection.walk(version, &position, Arc::clone(&unselected), 1);
-            if !is_full || !rest.skip_one() {
-                return None;
-            }
-            let count = || collection.count(version, &from, &unselected);
-            let all = all.or_else(|| if filter.has_terms() { None } else { count() });
-            Some((position, all.and_then(|all| all.checked_sub(limit as u64))))
-        });
-        (version, walk, next)
+        let walk = collection.walk(start.version, &start.from, Arc::clone(filter), most);
+        (start, walk)
     };
+    let next = match limit {
+        Some(limit) => next_page(call, filter, &start, &walk, limit)?,
+        None => None,
+    };
+    let version = start.version;
     let mut metadata = json!({ "resourceVersion": version.to_string() });
     if let Some(shards) = filter.shards()
         && call.shape() == Shape::Whole
@@ -75,6 +64,39 @@ pub(crate) fn page(call: &Call<'_>) -> Refused<(Value, Objects)> {
         Some(limit) => Box::new(walk.take(limit)),
     };
     Ok((metadata, objects))
+}
+
+/// Returns the position of the page after this one, and the number of objects behind that position
+/// if it is known. Returns `None` if this page is the last one.
+fn next_page(
+    call: &Call<'_>,
+    filter: &Filter,
+    Start { version, from, all }: &Start,
+    walk: &Walk,
+    limit: usize,
+) -> Refused<Option<(Position, Option<u64>)>> {
+    // The position is written before the objects. A second walk finds it, so that a large page need
+    // not be kept in memory. A walk calls functions of the user, so no lock is held.
+    let mut end = walk.clone();
+    if !(0..limit).all(|_| end.skip_one()) {
+        return Ok(None);
+    }
+    let position = end.position();
+    // The real server ignores selectors to find out whether a page is the last one. It also ignores
+    // shards, but no other selectors, to count the objects behind a page.
+    let unselected = Arc::new(filter.unselected());
+    let (mut rest, count) = {
+        let store = call.server.store.lock();
+        let collection = &store.collections[call.place];
+        if *version < collection.floor {
+            return Err(Box::new(status::expired(VERSION_TOO_OLD)));
+        }
+        let count = || collection.count(*version, from, &unselected);
+        let count = all.or_else(|| if filter.has_terms() { None } else { count() });
+        (collection.walk(*version, &position, Arc::clone(&unselected), 1), count)
+    };
+    let behind = count.and_then(|count| count.checked_sub(limit as u64));
+    Ok(rest.skip_one().then_some((position, behind)))
 }
 
 /// The start of a list or of a further page.

@@ -381,7 +381,9 @@ impl Pair {
     /// the same way now. Returns the number of these lists.
     async fn check_sent(&self, is_gate_on: bool) -> Result<usize, BoxError> {
         let sent: Vec<Sent> = self.members.iter().flat_map(Member::sent).collect();
-        if let Some(refused) = sent.iter().find(|sent| sent.code != 200) {
+        // A server answers other requests with other codes, for example while it starts.
+        let is_refused = |sent: &&Sent| [400, 414, 422, 431, 500].contains(&sent.code);
+        if let Some(refused) = sent.iter().find(is_refused) {
             return Err(format!("the server refused a selector: {refused:?}").into());
         }
         let all = List::request(&self.client, MAPS_PATH).await?.items.len();

@@ -124,7 +124,8 @@ impl ShardGroupBuilder {
     /// Sets the time limit of each request for a Lease, and the shortest pause before a failed
     /// request is repeated. The default is 2 s. While lists and watches of the Leases fail, the
     /// pauses between them grow to the lease duration. While the server has a Lease without the
-    /// label of the group, the pauses between the writes of this Lease grow to a minute.
+    /// label of the group, the pauses between the writes of this Lease grow to a minute. So do the
+    /// pauses between deletions of Leases of former members, while these fail.
     pub fn retry_period(mut self, period: Duration) -> Self {
         self.timing.retry_period = period;
         self
@@ -138,8 +139,9 @@ impl ShardGroupBuilder {
     }
 
     /// Sets the time after which a member that has joined takes shards from others. Until then it
-    /// takes only shards that no other member can take. So a program that crashes soon after its
-    /// start takes no shards with it. Members may have different times. The default is 5 s.
+    /// takes only free shards, and only while no member is settled. So a program that crashes soon
+    /// after its start takes no shards with it. Members may have different times. The default is
+    /// 5 s.
     pub fn settle(mut self, time: Duration) -> Self {
         self.timing.settle = time;
         self

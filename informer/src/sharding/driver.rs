@@ -368,11 +368,11 @@ impl<'g> Member<'g> {
         let answer = match sent {
             Ok(sent) => {
                 self.failing.succeeded(verb);
-                if verb == DELETE {
-                    self.deletion_pause = self.context.timing.retry_period;
-                }
                 match sent {
                     Sent::Written(lease) => {
+                        if verb == DELETE {
+                            self.deletion_pause = self.context.timing.retry_period;
+                        }
                         if let Some(effect) = effect {
                             self.context.metrics.record(effect);
                         }

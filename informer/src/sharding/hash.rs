@@ -43,7 +43,8 @@ pub enum ShardBy {
     /// its lists before it drops them. The controller compares the numbers of the last list, even
     /// if shards have left since. If the server selects, a list has only the objects of the
     /// member's shards, unless the member holds all shards. Lists of metadata and of custom
-    /// resources do not say whether it does, so their numbers are not used either. Without the
+    /// resources do not say whether it does, so their numbers are not used either. (Nor are those
+    /// of built-in kinds whose group has a dot, such as `Ingress`.) Without the
     /// numbers of other shards, the controller compares only the shards that the member owns, and
     /// logs nothing if it owns one.
     Namespace,

@@ -233,6 +233,26 @@ async fn object_generated_during_its_creation_is_found() {
 }
 
 #[tokio::test]
+async fn page_of_a_namespace_is_found_although_the_function_of_its_objects_writes() {
+    let server = server();
+    let make = {
+        let server = server.clone();
+        move |number: u64| {
+            server.apply(json!({
+                "apiVersion": "v1", "kind": "Node", "metadata": { "name": format!("node-{number}") },
+            }))
+            .unwrap();
+            json!({})
+        }
+    };
+    server.generate(&Resource::pods(), 5, make).unwrap();
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    let page = pods.list(&ListParams::default().limit(2)).await.unwrap();
+    assert_eq!(page.items.len(), 2);
+    assert!(page.metadata.continue_.is_some());
+}
+
+#[tokio::test]
 async fn generated_objects_cause_no_events_and_end_open_watches() {
     let server = server();
     server.apply(pod("a")).unwrap();

@@ -94,7 +94,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
                 let is_due = now.monotonic >= self.renews_at()
                     || is_first
                     || self.is_stopping && record.is_ready()
-                    || self.settles_at().is_some_and(|settles_at| settles_at <= now.monotonic);
+                    || is_ready && self.settles_at().is_some_and(|at| at <= now.monotonic);
                 if !is_due {
                     return None;
                 }
@@ -123,12 +123,16 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         }
     }
 
-    /// Returns the time of the monotonic clock at which the member is settled. Returns `None` if
-    /// its Lease says so already, or does not say that it is ready.
+    /// Returns the time of the monotonic clock of the renewal that says that the member is settled.
+    /// Returns `None` if its Lease says so already, or does not say that it is ready.
     pub(super) fn settles_at(&self) -> Option<Duration> {
         let record = self.own.record.as_ref();
         record.filter(|record| record.readiness == Readiness::Ready)?;
-        Some(self.own.ready_since?.saturating_add(self.timing.settle))
+        let settles_at = self.own.ready_since?.saturating_add(self.timing.settle);
+        // The server may not have kept what the last renewal said.
+        let is_said = self.own.written >= settles_at;
+        let repeated_at = self.own.written.saturating_add(self.timing.retry_period);
+        Some(if is_said { repeated_at } else { settles_at })
     }
 
     fn send_own(

@@ -428,9 +428,12 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             }
         }
         for peer in 0..self.view.peers.len() {
-            if let Some(request) = self.next_of_peer(now, peer) {
+            if let Some(request) = self.next_fence(now, peer) {
                 return MemberStep::Send(request);
             }
+        }
+        if let Some(request) = self.next_deletion(now) {
+            return MemberStep::Send(request);
         }
         MemberStep::Wait(self.wakes_at(now))
     }

@@ -8,8 +8,7 @@ use super::mutant;
 use super::mutants::mutant;
 use super::view::Peer;
 use super::{
-    Clocks, Flight, LeaseName, Phase, Protocol, Purpose, Readiness, Record, Request, ShardState,
-    Write,
+    Clocks, Flight, LeaseName, Phase, Protocol, Purpose, Readiness, Request, ShardState, Write,
 };
 use crate::sharding::assign::{ReadyMember, assign, score, seed};
 
@@ -41,68 +40,66 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         self.view.peers.iter().filter(|peer| peer.is_ready()).count()
     }
 
-    /// Returns the next request for the Lease of another member.
-    pub(super) fn next_of_peer(&mut self, now: Clocks, index: usize) -> Option<Request<T>> {
+    /// Returns the fence of another member, if it is due.
+    pub(super) fn next_fence(&mut self, now: Clocks, index: usize) -> Option<Request<T>> {
         let Phase::Live(_) = self.phase else { return None };
         let peer = &self.view.peers[index];
-        let record = peer.seen.record.clone()?;
-        if peer.name == self.identity || !peer.attempts.may_send(now, record.version) {
+        let base = peer.seen.record.clone().filter(|record| record.holder.is_some())?;
+        if peer.name == self.identity || !peer.attempts.may_send(now, base.version) {
             return None;
         }
-        let base = record.version;
-        let (purpose, write) = match &record.holder {
-            Some(_) => {
-                let has_expired = self.fences_at(now, peer) <= now.monotonic;
-                mutant!(self, ObserverUsesWallClock => let has_expired =
-                    super::defects::has_passed_by_wall(peer.seen.since, self.fences_at(now, peer), now));
-                if !has_expired {
-                    return None;
-                }
-                let (holder, transitions) = (None, record.transitions);
-                (
-                    Purpose::Fence,
-                    Write::Replace {
-                        base: record,
-                        holder,
-                        transitions,
-                        readiness: Readiness::Unready,
-                    },
-                )
-            }
-            None if self.is_next_to_delete(now, peer) => {
-                (Purpose::Delete, Write::Delete { base: record })
-            }
-            None => return None,
+        let has_expired = self.fences_at(now, peer) <= now.monotonic;
+        mutant!(self, ObserverUsesWallClock => let has_expired =
+            super::defects::has_passed_by_wall(peer.seen.since, self.fences_at(now, peer), now));
+        if !has_expired {
+            return None;
+        }
+        let (version, transitions) = (base.version, base.transitions);
+        let readiness = Readiness::Unready;
+        let write = Write::Replace { base, holder: None, transitions, readiness };
+        Some(self.send_to_peer(now, index, Purpose::Fence, version, write))
+    }
+
+    /// Returns the deletion of the Lease of a member that is fenced and that no shard names. These
+    /// Leases are deleted one after another. After a failure no deletion follows before a pause, so
+    /// a member that may delete no Lease sends one request for each pause, however many there are.
+    pub(super) fn next_deletion(&mut self, now: Clocks) -> Option<Request<T>> {
+        let Phase::Live(_) = self.phase else { return None };
+        let is_fenced = |(_, peer): &(usize, &Peer<T>)| {
+            let record = peer.seen.record.as_ref();
+            record.is_some_and(|record| record.holder.is_none()) && peer.name != self.identity
         };
+        let fenced = || self.view.peers.iter().enumerate().filter(is_fenced);
+        let waits = |(_, peer): (usize, &Peer<T>)| {
+            peer.attempts.flight.is_some() || now.monotonic < peer.attempts.not_before
+        };
+        if fenced().any(waits) {
+            return None;
+        }
+        let is_deletable = |(_, peer): &(usize, &Peer<T>)| {
+            let version = peer.seen.record.as_ref().map_or(0, |record| record.version);
+            peer.attempts.may_send(now, version) && !self.view.is_named(&peer.name)
+        };
+        // Of several, the one whose last failure is the longest ago.
+        let deletable = fenced().filter(is_deletable);
+        let (index, peer) = deletable.min_by_key(|(_, peer)| peer.attempts.not_before)?;
+        let base = peer.seen.record.clone()?;
+        let version = base.version;
+        Some(self.send_to_peer(now, index, Purpose::Delete, version, Write::Delete { base }))
+    }
+
+    fn send_to_peer(
+        &mut self,
+        now: Clocks,
+        index: usize,
+        purpose: Purpose,
+        base: u64,
+        write: Write<T>,
+    ) -> Request<T> {
         let number = self.number();
         let peer = &mut self.view.peers[index];
         peer.attempts.flight = Some(Flight { number, purpose, base, sent: now });
-        Some(Request { name: LeaseName::Member(peer.name.clone()), number, write })
-    }
-
-    /// Returns whether the Lease of this member is the next one to delete: it is fenced, and no
-    /// shard names it. These Leases are deleted one after another, and none is while a pause after
-    /// a failure lasts. So a member that may delete none sends one request a pause, however many
-    /// there are.
-    fn is_next_to_delete(&self, now: Clocks, peer: &Peer<T>) -> bool {
-        let is_deletable = |peer: &&Peer<T>| {
-            let may_delete = |record: &Record<T>| {
-                record.holder.is_none() && peer.attempts.may_send(now, record.version)
-            };
-            peer.seen.record.as_ref().is_some_and(may_delete)
-                && peer.name != self.identity
-                && !self.view.is_named(&peer.name)
-        };
-        let waits = |other: &Peer<T>| {
-            let is_deleted = |flight: Flight| flight.purpose == Purpose::Delete;
-            other.attempts.flight.is_some_and(is_deleted)
-                || other.attempts.not_before > now.monotonic
-        };
-        let first = || {
-            let deletable = self.view.peers.iter().filter(is_deletable);
-            deletable.min_by_key(|peer| peer.attempts.not_before)
-        };
-        !self.view.peers.iter().any(waits) && first().is_some_and(|first| first.name == peer.name)
+        Request { name: LeaseName::Member(peer.name.clone()), number, write }
     }
 
     /// Returns whether a member works no longer, and will not work again.

@@ -285,6 +285,33 @@ fn member_that_is_ready_and_not_live_is_no_longer_ready_with_its_next_renewal() 
 }
 
 #[test]
+fn member_whose_watch_is_later_than_its_time_to_settle_is_settled_once_it_is_live() {
+    let mut group = Group::joining();
+    group.member.timing.settle = Duration::from_secs(1);
+    let readiness = |group: &Group| group.server.lease(ME).unwrap().readiness;
+    group.watch(0);
+    group.server.is_watched = false;
+    group.run(0);
+    assert_eq!(group.run(1), (vec![], wait(2)));
+    assert_eq!(readiness(&group), Readiness::Ready);
+    group.server.is_watched = true;
+    group.run(1);
+    assert_eq!(readiness(&group), Readiness::Settled);
+}
+
+#[test]
+fn member_whose_settled_state_the_server_does_not_keep_repeats_it_after_the_retry_period() {
+    let mut group = Group::owner();
+    for second in [5, 7, 9] {
+        group.run(second);
+        assert_eq!(group.run(second).1, wait(second + 5));
+        let changed = Record { readiness: Readiness::Ready, ..group.server.lease(ME).unwrap() };
+        group.set(ME, Some(changed));
+        assert_eq!(group.run(second).1, wait(second + 2));
+    }
+}
+
+#[test]
 fn member_stays_live_while_its_watch_is_late_by_less_than_its_deadline_allows() {
     for lag in 0..8 {
         let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);

@@ -13,14 +13,15 @@ pub(crate) enum LeaseName<T> {
     Shard(u8),
 }
 
-/// Which shards a member is to be assigned, as its Lease says.
+/// The readiness of a member to hold shards, which its Lease states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Readiness {
-    /// None. Also that of Leases of other kinds.
+    /// The member is assigned no shards. The Leases of shards and of the group have this value.
     Unready,
-    /// Those that it holds; others only while no member is settled.
+    /// The member keeps the shards that it holds, and is assigned others only while no member is
+    /// settled.
     Ready,
-    /// Its share.
+    /// The member is assigned its share of the shards.
     Settled,
 }
 

@@ -436,7 +436,7 @@ mod tests {
     async fn objects_are_not_counted_if_the_server_selects_or_may_have_selected() {
         assert_eq!(counts_of::<ConfigMap>(false), Some(vec![1, 0]));
         assert_eq!(counts_of::<ConfigMap>(true), None);
-        // Lists of custom resources do not say that the server has selected.
+        // This kind could be a custom one, because its group has a dot.
         assert_eq!(counts_of::<VolumeAttachment>(false), None);
     }
 

@@ -254,9 +254,15 @@ impl Search<'_> {
         }
         for peer in 0..member.view.peers.len() {
             let mut observer = member.clone();
-            if let Some(request) = observer.next_of_peer(NOW, peer) {
+            if let Some(request) = observer.next_fence(NOW, peer) {
                 step(Event::Peer(index, member.view.peers[peer].name), observer, Some(request));
             }
+        }
+        let mut observer = member.clone();
+        if let Some(request) = observer.next_deletion(NOW)
+            && let LeaseName::Member(name) = request.name
+        {
+            step(Event::Peer(index, name), observer, Some(request));
         }
     }
 

@@ -24,6 +24,7 @@ use super::protocol::GroupTiming;
 use super::shards::{ShardCount, ShardSet};
 use crate::lease::{Clock, Clocks};
 use crate::metrics::Named;
+use crate::util::random::random_for;
 
 pub(super) type GroupOnError = dyn Fn(&GroupError) + Send + Sync;
 
@@ -82,7 +83,7 @@ impl GroupContext {
 
     /// Returns the identity of a new member. No member had it before.
     pub(super) fn new_identity(&self) -> String {
-        format!("{}_{:08x}", self.pod, fastrand::u32(..))
+        format!("{}_{:08x}", self.pod, random_for("identity").u32(..))
     }
 
     pub(super) fn report(&self, error: &GroupError) {

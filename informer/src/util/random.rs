@@ -1,4 +1,4 @@
-//! Random numbers for delays.
+//! Random numbers for delays and identities.
 //!
 //! Tasks that are due at the same time may run in any order. If they drew from one generator, a
 //! simulation with one seed could have several histories. So each use has a name, and in a

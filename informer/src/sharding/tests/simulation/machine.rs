@@ -154,7 +154,7 @@ impl Machine {
     /// Sets what belongs to the thread, and not to a runtime, before a turn of this machine.
     fn prepare(&mut self) {
         set_wall_clock(0, self.wall);
-        // One task of a process draws identities; several draw delays.
+        // Libraries may draw from the generator of the thread, in any order.
         fastrand::seed(self.random.u64(..));
         simulate(self.random.u64(..));
     }

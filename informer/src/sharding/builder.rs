@@ -14,7 +14,7 @@ use super::shards::ShardCount;
 use crate::error_chain;
 use crate::leader_election::check_timing;
 use crate::lease::Timing;
-use crate::util::dns::has_form_of_label;
+use crate::util::dns::{has_form_of_label, is_label};
 
 /// A builder of a [`ShardGroup`].
 #[must_use = "build() makes the group"]
@@ -192,7 +192,7 @@ impl ShardGroupBuilder {
 fn check_label(part: &'static str, name: &str) -> Result<(), BuildError> {
     let rule = "it must be 1 to 63 lower-case letters, digits and hyphens, with a letter or digit \
                 at each end";
-    let is_valid = has_form_of_label(name) && name.len() <= 63;
+    let is_valid = is_label(name);
     if is_valid { Ok(()) } else { Err(BuildError::Name { part, value: name.to_owned(), rule }) }
 }
 

@@ -238,10 +238,12 @@ async fn page_of_a_namespace_is_found_although_the_function_of_its_objects_write
     let make = {
         let server = server.clone();
         move |number: u64| {
-            server.apply(json!({
-                "apiVersion": "v1", "kind": "Node", "metadata": { "name": format!("node-{number}") },
-            }))
-            .unwrap();
+            server
+                .apply(json!({
+                    "apiVersion": "v1", "kind": "Node",
+                    "metadata": { "name": format!("node-{number}") },
+                }))
+                .unwrap();
             json!({})
         }
     };

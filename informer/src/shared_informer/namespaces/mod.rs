@@ -21,7 +21,7 @@ use tokio::sync::watch;
 
 use super::error::{AddHandlerError, InvalidNamespace};
 use super::{HandlerOptions, Notification, SharedInformer};
-use crate::util::dns::has_form_of_label;
+use crate::util::dns::is_label;
 use crate::util::sleep::with_catching_waker;
 pub use parts::NamespaceStatus;
 pub(super) use parts::{Parts, Plan};
@@ -310,11 +310,7 @@ fn follow<K, M: Meta<K>>(
 
 /// Checks that `name` is a DNS label (RFC 1123), as the name of every namespace is.
 fn checked(name: &str) -> Result<Arc<str>, InvalidNamespace> {
-    if has_form_of_label(name) && name.len() <= 63 {
-        Ok(name.into())
-    } else {
-        Err(InvalidNamespace { name: name.to_owned() })
-    }
+    if is_label(name) { Ok(name.into()) } else { Err(InvalidNamespace { name: name.to_owned() }) }
 }
 
 /// Two handles are equal if they belong to the same set.

@@ -8,7 +8,7 @@ use kube::core::Status;
 use serde_json::Value;
 
 use crate::Resource;
-use crate::author::Part;
+use crate::author::WritablePart;
 use crate::body::Body;
 use crate::object::Shape;
 use crate::request::{FINALIZE, Form, Request, SCALE, Verb};
@@ -34,7 +34,7 @@ pub(crate) struct Call<'a> {
     pub(crate) place: usize,
     pub(crate) resource: Arc<Resource>,
     /// The part of the object that the path names.
-    pub(crate) part: Part,
+    pub(crate) part: WritablePart,
     /// Whether the request is a dry run, which changes nothing.
     pub(crate) is_dry: bool,
 }
@@ -108,10 +108,10 @@ fn try_answer(
     let subresource = target.subresource.as_deref();
     let is_finalize = subresource == Some(FINALIZE) && resource.is_namespace();
     let part = match subresource {
-        None => Part::Main,
-        Some("status") if resource.has_status() => Part::Status,
-        Some(SCALE) if resource.has_scale() => Part::Scale,
-        Some(_) if is_finalize => Part::Main,
+        None => WritablePart::Main,
+        Some("status") if resource.has_status() => WritablePart::Status,
+        Some(SCALE) if resource.has_scale() => WritablePart::Scale,
+        Some(_) if is_finalize => WritablePart::Main,
         Some(_) if resource.is_custom() => {
             let name = target.name.as_deref().unwrap_or_default();
             return Err(Box::new(status::not_found(&resource, name)));

@@ -4,7 +4,7 @@ use crate::request::{Request, SCALE};
 
 /// The part of an object that a write can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum WritablePart {
     /// Everything: a write of the test.
     Everything,
     /// All but the status, if the resource has a status subresource.
@@ -18,15 +18,15 @@ pub(crate) enum Part {
 /// The author of a write.
 #[derive(Clone, Copy)]
 pub(crate) struct Author<'a> {
-    pub(crate) part: Part,
+    pub(crate) part: WritablePart,
     request: Option<&'a Request>,
 }
 
 impl<'a> Author<'a> {
     /// The test itself, and the server's own controllers.
-    pub(crate) const TEST: Self = Self { part: Part::Everything, request: None };
+    pub(crate) const TEST: Self = Self { part: WritablePart::Everything, request: None };
 
-    pub(crate) fn client(request: &'a Request, part: Part) -> Self {
+    pub(crate) fn client(request: &'a Request, part: WritablePart) -> Self {
         Self { part, request: Some(request) }
     }
 
@@ -52,9 +52,9 @@ impl<'a> Author<'a> {
     /// Returns the subresource of the write, or `""`.
     pub(crate) fn subresource(&self) -> &'static str {
         match self.part {
-            Part::Status => "status",
-            Part::Scale => SCALE,
-            Part::Main | Part::Everything => "",
+            WritablePart::Status => "status",
+            WritablePart::Scale => SCALE,
+            WritablePart::Main | WritablePart::Everything => "",
         }
     }
 }

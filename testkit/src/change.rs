@@ -7,7 +7,7 @@ use kube::core::Status;
 use kube::core::response::reason;
 use serde_json::{Value, json};
 
-use crate::author::{Author, Part};
+use crate::author::{Author, WritablePart};
 use crate::known::Trait;
 use crate::object::{Draft, Key, Object, text};
 use crate::server::Shared;
@@ -325,12 +325,12 @@ pub(crate) fn put(store: &mut Store, place: usize, current: Current, draft: Draf
 }
 
 /// Gives the draft the values of the object before, in the part that the author may not write.
-fn limit(resource: &Resource, before: &Draft, draft: &mut Draft, part: Part) {
+fn limit(resource: &Resource, before: &Draft, draft: &mut Draft, part: WritablePart) {
     let keeps = match part {
-        Part::Everything => return,
-        Part::Main | Part::Scale if !resource.has_status() => return,
-        Part::Main | Part::Scale => before.rest.get("status").cloned(),
-        Part::Status => {
+        WritablePart::Everything => return,
+        WritablePart::Main | WritablePart::Scale if !resource.has_status() => return,
+        WritablePart::Main | WritablePart::Scale => before.rest.get("status").cloned(),
+        WritablePart::Status => {
             let status = draft.rest.remove("status");
             *draft = before.clone();
             status

@@ -4,7 +4,7 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::answer::{self, Call};
-use crate::author::{Author, Part};
+use crate::author::{Author, WritablePart};
 use crate::body::Body;
 use crate::delete::{DeleteOptions, Deletion};
 use crate::known::Trait;
@@ -28,7 +28,7 @@ pub(crate) fn get(call: &Call<'_>) -> Refused<Response<Body>> {
     let key = path_key(call);
     let current = call.server.with_current(call.place, &key, |_, current| current);
     let current = current.ok_or_else(|| status::not_found(&call.resource, &key.name))?;
-    if call.part == Part::Scale {
+    if call.part == WritablePart::Scale {
         let scale = scale::shown(&current.object, &call.resource)?;
         return Ok(answer::json(StatusCode::OK, Body::whole(scale.to_string())));
     }
@@ -58,7 +58,7 @@ pub(crate) fn create(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
 
 pub(crate) fn update(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
     let resource = &call.resource;
-    if call.part == Part::Scale {
+    if call.part == WritablePart::Scale {
         let scale = Draft::decode(call.read(body)?, &scale::resource())?;
         change::check_name(&path_key(call), &scale)?;
         return modify(call, |current| scale::scaled(&current.draft, &scale, resource));
@@ -108,7 +108,7 @@ pub(crate) fn patch(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
             let fault = "Forbidden: may not be specified for non-apply patch";
             refuse("FieldValueForbidden", "force", fault)
         }
-        patch if call.part == Part::Scale => modify(call, |current| {
+        patch if call.part == WritablePart::Scale => modify(call, |current| {
             let (mut json, kind) = (scale::of(current, &call.resource), scale::resource());
             patch.apply(&mut json, &kind, &current.key.name)?;
             let scale = Draft::patched(json, &kind, &Fields::new())?;
@@ -128,7 +128,7 @@ pub(crate) fn patch(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
 fn apply(call: &Call<'_>, configuration: Value, forces: bool) -> Refused<Response<Body>> {
     let resource = &call.resource;
     let key = path_key(call);
-    let draft = if call.part == Part::Scale {
+    let draft = if call.part == WritablePart::Scale {
         check_configuration(&scale::resource(), &configuration)?;
         scale::configuration(&Draft::new(configuration, &scale::resource())?, resource)?
     } else {
@@ -138,7 +138,7 @@ fn apply(call: &Call<'_>, configuration: Value, forces: bool) -> Refused<Respons
     let author = Author::client(call.request, call.part);
     let (code, object) = with_current(call, &key, |store, current| {
         let Some(current) = current else {
-            if call.part != Part::Main {
+            if call.part != WritablePart::Main {
                 return Err(Box::new(status::not_found(resource, &key.name)));
             }
             let applied = apply::apply(resource, None, &draft, &author, forces)?;
@@ -147,7 +147,7 @@ fn apply(call: &Call<'_>, configuration: Value, forces: bool) -> Refused<Respons
             let object = change::create(store, call.place, key.clone(), None, applied, &author)?;
             return Ok((StatusCode::CREATED, object));
         };
-        if call.part == Part::Scale && resource.is_custom() {
+        if call.part == WritablePart::Scale && resource.is_custom() {
             return Err(Box::new(status::unknown_error(NO_APPLIED_SCALE)));
         }
         let before = &current.object.draft;
@@ -253,7 +253,7 @@ fn check_version(call: &Call<'_>, current: &Object, draft: &Draft) -> Refused<()
 
 fn show(call: &Call<'_>, code: StatusCode, object: &Object) -> Response<Body> {
     let json = match call.part {
-        Part::Scale => scale::of(object, &call.resource),
+        WritablePart::Scale => scale::of(object, &call.resource),
         _ => object.alone(&call.resource, call.shape(), true),
     };
     answer::json(code, Body::whole(json.to_string()))

@@ -15,7 +15,7 @@ use kube::core::Status;
 use serde_json::{Map, Value, json};
 
 use crate::Resource;
-use crate::author::{Author, Part};
+use crate::author::{Author, WritablePart};
 use crate::change::now;
 use crate::object::{Draft, Fields, text};
 use crate::status::{self, Refused};
@@ -88,7 +88,7 @@ pub(crate) fn track(
     let old = before.map_or_else(|| Map::new().into(), managed);
     let found = compare(Some(&old), Some(&managed(draft)), &at);
     let all = found.changed_and_removed();
-    if author.part == Part::Scale && !all.is_empty() {
+    if author.part == WritablePart::Scale && !all.is_empty() {
         let path = scale::path_of_replicas(resource);
         let number = |draft: &Draft| draft.at(path.iter().copied()).and_then(Value::as_i64);
         let is_zero = number(draft) == Some(0);
@@ -134,9 +134,9 @@ pub(crate) fn apply(
         let mut value = managed(applied);
         if let Value::Object(fields) = &mut value {
             match author.part {
-                Part::Status => fields.retain(|field, _| field == "status"),
-                Part::Main if resource.has_status() => drop(fields.remove("status")),
-                Part::Main | Part::Scale | Part::Everything => {}
+                WritablePart::Status => fields.retain(|field, _| field == "status"),
+                WritablePart::Main if resource.has_status() => drop(fields.remove("status")),
+                WritablePart::Main | WritablePart::Scale | WritablePart::Everything => {}
             }
         }
         value
@@ -158,7 +158,7 @@ pub(crate) fn apply(
         let first = Manager { subresource: String::new(), ..first };
         managers.set(&first, compare(Some(&Map::new().into()), Some(&live), &at).changed, &now);
     }
-    if author.part == Part::Scale {
+    if author.part == WritablePart::Scale {
         let number = FieldSet::of_path(&scale::path_of_replicas(resource));
         let is_live = live.pointer("/spec/replicas").is_some_and(|number| *number != 0);
         if is_live && !managers.have(&number) {
@@ -188,7 +188,7 @@ pub(crate) fn apply(
         }
         conflicts.retain(|(_, fields)| !fields.is_empty());
     }
-    if author.part == Part::Scale {
+    if author.part == WritablePart::Scale {
         for (manager, _) in &mut conflicts {
             scale::API_VERSION.clone_into(&mut manager.api_version);
         }

@@ -48,7 +48,7 @@ impl Shared {
     ) -> R {
         let done = loop {
             let generators = Arc::clone(&self.store.lock().collections[place].generators);
-            let (parts, generated) = (generators.parts.len(), generators.find(key));
+            let (count, generated) = (generators.all.len(), generators.find(key));
             // This reference is released before `act` runs. While there is a second reference,
             // `hide` has to copy the map of hidden objects.
             drop(generators);
@@ -56,7 +56,7 @@ impl Shared {
             let collection = &store.collections[place];
             // The key may belong to a generator that was added while the lock was released. In
             // that case the search is repeated.
-            if collection.generators.parts.len() == parts {
+            if collection.generators.all.len() == count {
                 let current = collection.current(key, generated);
                 let done = act(&mut store, current);
                 collect::run(&mut store);

@@ -361,7 +361,7 @@ fn state(store: &Store, object: &Object, owner: &Fields) -> Owner {
         Some(known) if known.draft.is_deleting() && known.draft.has_finalizer(FOREGROUND) => {
             Owner::Waits
         }
-        None if collection.generators.parts.is_empty() && is_own_uid(uid, store.version) => {
+        None if collection.generators.all.is_empty() && is_own_uid(uid, store.version) => {
             Owner::Gone
         }
         Some(_) | None => Owner::Exists,

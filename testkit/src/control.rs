@@ -125,7 +125,7 @@ impl ApiServer {
         store.version += count;
         let version = store.version;
         store.compact(place);
-        Arc::make_mut(&mut store.collections[place].generators).parts.push(Arc::new(generator));
+        Arc::make_mut(&mut store.collections[place].generators).all.push(Arc::new(generator));
         let expired = Arc::new(status::too_old(version - count, version));
         store.end_watches(Some(place), || Some(Signal::Error(Arc::clone(&expired))));
         drop(store);

@@ -84,7 +84,7 @@ pub(crate) type GeneratedId = (usize, u64);
 /// first.
 #[derive(Clone, Default)]
 pub(crate) struct Generators {
-    pub(crate) parts: Vec<Arc<Generator>>,
+    pub(crate) all: Vec<Arc<Generator>>,
     /// The generated objects that were written or deleted, and so are hidden, with the version of
     /// the first such change.
     hidden: BTreeMap<GeneratedId, u64>,
@@ -106,28 +106,28 @@ impl Generators {
     }
 
     /// Returns the number of generated objects that are not hidden at a version, counted from
-    /// object `number` of generator `part` on.
-    pub(crate) fn count(&self, (part, number): GeneratedId, version: u64) -> u64 {
-        let made: u64 = self.parts.iter().skip(part).map(|generator| generator.count).sum();
-        let passed = self.parts.get(part).map_or(0, |generator| number.min(generator.count));
+    /// object `number` of the generator at `index` on.
+    pub(crate) fn count(&self, (index, number): GeneratedId, version: u64) -> u64 {
+        let made: u64 = self.all.iter().skip(index).map(|generator| generator.count).sum();
+        let passed = self.all.get(index).map_or(0, |generator| number.min(generator.count));
         let hidden =
-            self.hidden.range((part, number)..).filter(|(_, since)| **since <= version).count();
+            self.hidden.range((index, number)..).filter(|(_, since)| **since <= version).count();
         made - passed - hidden as u64
     }
 
     /// Returns the generated object with this key, hidden or not. Calls the user's function.
     pub(crate) fn find(&self, key: &Key) -> Option<(GeneratedId, Arc<Object>)> {
-        self.parts.iter().enumerate().find_map(|(part, generator)| {
+        self.all.iter().enumerate().find_map(|(index, generator)| {
             let (number, object) = generator.find(key)?;
-            Some(((part, number), Arc::new(object)))
+            Some(((index, number), Arc::new(object)))
         })
     }
 
     /// Returns the id that follows this one, with which a walk continues.
-    pub(crate) fn after(&self, (part, number): GeneratedId) -> GeneratedId {
-        match self.parts.get(part) {
-            Some(generator) if number.saturating_add(1) < generator.count => (part, number + 1),
-            _ => (part + 1, 0),
+    pub(crate) fn after(&self, (index, number): GeneratedId) -> GeneratedId {
+        match self.all.get(index) {
+            Some(generator) if number.saturating_add(1) < generator.count => (index, number + 1),
+            _ => (index + 1, 0),
         }
     }
 }

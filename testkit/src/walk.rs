@@ -51,7 +51,7 @@ impl fmt::Display for Token {
         let version = self.version;
         let position = match &self.position {
             Position::Behind(Key { namespace, name }) => format!("key={namespace}/{name}"),
-            Position::At((part, number)) => format!("number={part}/{number}"),
+            Position::At((index, number)) => format!("number={index}/{number}"),
         };
         let rest = self.remaining.map(|remaining| format!("&remaining={remaining}"));
         let text = format!("{version}&{position}{}", rest.unwrap_or_default());
@@ -140,8 +140,8 @@ impl Walk {
     /// `generated.rs`).
     fn next_id(&mut self) -> Option<GeneratedId> {
         loop {
-            let generated @ (part, number) = self.next;
-            let generator = self.generators.parts.get(part)?;
+            let generated @ (index, number) = self.next;
+            let generator = self.generators.all.get(index)?;
             self.next = self.generators.after(generated);
             if number < generator.count && !self.generators.hides(generated, self.version) {
                 return Some(generated);
@@ -151,8 +151,8 @@ impl Walk {
 
     fn next_generated(&mut self) -> Option<Arc<Object>> {
         loop {
-            let (part, number) = self.next_id()?;
-            let object = self.generators.parts[part].object(number);
+            let (index, number) = self.next_id()?;
+            let object = self.generators.all[index].object(number);
             if self.filter.matches(&object) {
                 return Some(Arc::new(object));
             }

@@ -1,4 +1,4 @@
-//! The body of a response: frames of a limited size, and faults that spoil them.
+//! The body of a response: frames of a limited size, and the faults in them.
 
 use std::io;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ pub struct Body {
     /// The bytes that are produced and not yet sent.
     buffer: BytesMut,
     frame_size: usize,
-    spoil: Option<Spoil>,
+    fault: Option<BodyFault>,
     bytes: usize,
     frames: usize,
 }
@@ -53,13 +53,13 @@ pub enum After {
 
 /// A fault in a body, and where it happens.
 #[derive(Clone, Debug)]
-pub(crate) struct Spoil {
+pub(crate) struct BodyFault {
     pub(crate) after: After,
-    pub(crate) by: Spoiler,
+    pub(crate) kind: BodyFaultKind,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Spoiler {
+pub(crate) enum BodyFaultKind {
     /// The body fails with an error.
     Break,
     /// The body ends as if it were complete.
@@ -81,15 +81,15 @@ impl Body {
 
     /// Creates a body that is produced while it is read, in frames of at most `frame_size` bytes.
     pub(crate) fn streamed(source: Source, frame_size: usize) -> Self {
-        Self { source, buffer: BytesMut::new(), frame_size, spoil: None, bytes: 0, frames: 0 }
+        Self { source, buffer: BytesMut::new(), frame_size, fault: None, bytes: 0, frames: 0 }
     }
 
-    pub(crate) fn spoiled(self, spoil: Option<Spoil>) -> Self {
-        Self { spoil, ..self }
+    pub(crate) fn with_fault(self, fault: Option<BodyFault>) -> Self {
+        Self { fault, ..self }
     }
 
-    fn is_spoiled_here(&self) -> bool {
-        self.spoil.as_ref().is_some_and(|spoil| match spoil.after {
+    fn is_fault_due(&self) -> bool {
+        self.fault.as_ref().is_some_and(|fault| match fault.after {
             After::Bytes(bytes) => self.bytes >= bytes,
             After::Frames(frames) => self.frames >= frames,
         })
@@ -97,8 +97,8 @@ impl Body {
 
     /// Returns the largest size that the next frame may have.
     fn room(&self) -> usize {
-        match &self.spoil {
-            Some(Spoil { after: After::Bytes(bytes), .. }) => {
+        match &self.fault {
+            Some(BodyFault { after: After::Bytes(bytes), .. }) => {
                 self.frame_size.min(bytes - self.bytes)
             }
             _ => self.frame_size,
@@ -136,17 +136,17 @@ impl http_body::Body for Body {
         // of the thread.
         let progress = ready!(coop::poll_proceed(cx));
         loop {
-            if this.is_spoiled_here()
-                && let Some(spoil) = this.spoil.take()
+            if this.is_fault_due()
+                && let Some(fault) = this.fault.take()
             {
-                match spoil.by {
-                    Spoiler::Break => return Poll::Ready(Some(Err(this.break_off()))),
-                    Spoiler::Cut => this.end(),
-                    Spoiler::Hang => {
-                        this.spoil = Some(spoil);
+                match fault.kind {
+                    BodyFaultKind::Break => return Poll::Ready(Some(Err(this.break_off()))),
+                    BodyFaultKind::Cut => this.end(),
+                    BodyFaultKind::Hang => {
+                        this.fault = Some(fault);
                         return Poll::Pending;
                     }
-                    Spoiler::Garbage(bytes) => {
+                    BodyFaultKind::Garbage(bytes) => {
                         let rest = this.buffer.split();
                         this.buffer.extend_from_slice(&bytes);
                         this.buffer.extend_from_slice(&rest);

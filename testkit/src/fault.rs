@@ -8,7 +8,7 @@ use bytes::Bytes;
 use kube::core::Status;
 use parking_lot::Mutex;
 
-use crate::body::{After, Spoil, Spoiler};
+use crate::body::{After, BodyFault, BodyFaultKind};
 use crate::request::{Request, Verb};
 
 /// A fault that the server injects into a request. By default it strikes [once](Self::times) and
@@ -56,8 +56,8 @@ pub(crate) enum Kind {
     Refused,
     /// The request is never answered.
     Silence,
-    /// The body of the response is spoiled.
-    Body(Spoil),
+    /// The fault is in the body of the response.
+    Body(BodyFault),
     /// A watch starts with this many of the last changes before its version.
     Repeat(usize),
 }
@@ -89,25 +89,25 @@ impl Fault {
     /// [`garbage`](Self::garbage), this fault leaves a body unchanged if the body ends before
     /// `after`.
     pub fn broken(after: After) -> Self {
-        Self::spoiled(after, Spoiler::Break)
+        Self::in_body(after, BodyFaultKind::Break)
     }
 
     /// Returns a fault: the body of the response ends early as if it were complete, possibly in the
     /// middle of a line.
     pub fn cut(after: After) -> Self {
-        Self::spoiled(after, Spoiler::Cut)
+        Self::in_body(after, BodyFaultKind::Cut)
     }
 
     /// Returns a fault: the body of the response stays open without more data. Not even the timeout
     /// that a watch asked for ends the body.
     pub fn hang(after: After) -> Self {
-        Self::spoiled(after, Spoiler::Hang)
+        Self::in_body(after, BodyFaultKind::Hang)
     }
 
     /// Returns a fault: these bytes are inserted into the body of the response. The regular content
     /// follows them.
     pub fn garbage(after: After, bytes: impl Into<Bytes>) -> Self {
-        Self::spoiled(after, Spoiler::Garbage(bytes.into()))
+        Self::in_body(after, BodyFaultKind::Garbage(bytes.into()))
     }
 
     /// Returns a fault: a watch repeats the last `changes` changes before its version. The fault
@@ -116,8 +116,8 @@ impl Fault {
         Self::new(Kind::Repeat(changes)).on(Verb::Watch)
     }
 
-    fn spoiled(after: After, by: Spoiler) -> Self {
-        Self::new(Kind::Body(Spoil { after, by }))
+    fn in_body(after: After, kind: BodyFaultKind) -> Self {
+        Self::new(Kind::Body(BodyFault { after, kind }))
     }
 
     /// Limits the fault to requests of this verb.

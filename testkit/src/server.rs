@@ -316,7 +316,7 @@ where
         shared.pulse();
         Box::pin(async move {
             let mut repeated = 0;
-            let mut spoil = None;
+            let mut body_fault = None;
             match shared.faults.strike(&request) {
                 None => {}
                 Some(Kind::Status(status)) => return Ok(answer::refusal(&status)),
@@ -325,7 +325,7 @@ where
                     return Err(io::Error::new(io::ErrorKind::ConnectionRefused, message));
                 }
                 Some(Kind::Silence) => future::pending().await,
-                Some(Kind::Body(how)) => spoil = Some(how),
+                Some(Kind::Body(fault)) => body_fault = Some(fault),
                 Some(Kind::Repeat(changes)) => repeated = changes,
             }
             let mut body = pin!(body);
@@ -340,7 +340,7 @@ where
                     "the body of the request cannot be read: {error}"
                 ))),
             };
-            Ok(answer.map(|body| body.spoiled(spoil)))
+            Ok(answer.map(|body| body.with_fault(body_fault)))
         })
     }
 }

@@ -31,7 +31,7 @@ pub(crate) enum Source {
 }
 
 /// The result of filling the buffer.
-pub(crate) enum Filled {
+pub(crate) enum FillResult {
     /// The buffer is not empty.
     Some,
     /// The source is exhausted. The buffer may hold the last bytes.
@@ -158,8 +158,8 @@ impl http_body::Body for Body {
                 return Poll::Ready(Some(Ok(this.take_frame())));
             }
             match ready!(this.source.fill(cx, &mut this.buffer, this.frame_size)) {
-                Filled::Some => {}
-                Filled::All => {
+                FillResult::Some => {}
+                FillResult::All => {
                     // Dropping the source unregisters an ended watch, even if the client keeps the
                     // body.
                     this.source = Source::Nothing;
@@ -167,16 +167,21 @@ impl http_body::Body for Body {
                         return Poll::Ready(None);
                     }
                 }
-                Filled::Broken => return Poll::Ready(Some(Err(this.break_off()))),
+                FillResult::Broken => return Poll::Ready(Some(Err(this.break_off()))),
             }
         }
     }
 }
 
 impl Source {
-    fn fill(&mut self, cx: &mut Context<'_>, out: &mut BytesMut, enough: usize) -> Poll<Filled> {
+    fn fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut BytesMut,
+        enough: usize,
+    ) -> Poll<FillResult> {
         match self {
-            Self::Nothing => Poll::Ready(Filled::All),
+            Self::Nothing => Poll::Ready(FillResult::All),
             Self::List(list) => Poll::Ready(list.fill(out, enough)),
             Self::Watch(watch) => watch.poll_fill(cx, out, enough),
         }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::Resource;
 use crate::answer::{self, Call};
-use crate::body::{Body, Filled, Source};
+use crate::body::{Body, FillResult, Source};
 use crate::object::{Object, Shape};
 use crate::options::ListOptions;
 use crate::selector::Filter;
@@ -176,20 +176,20 @@ pub(crate) struct ListBody {
 
 impl ListBody {
     /// Produces at least `enough` bytes, or all that remain.
-    pub(crate) fn fill(&mut self, out: &mut BytesMut, enough: usize) -> Filled {
+    pub(crate) fn fill(&mut self, out: &mut BytesMut, enough: usize) -> FillResult {
         if let Some(head) = self.head.take() {
             out.extend_from_slice(head.as_bytes());
         }
         while out.len() < enough {
             let Some(object) = self.objects.next() else {
                 out.extend_from_slice(b"]}\n");
-                return Filled::All;
+                return FillResult::All;
             };
             if !std::mem::take(&mut self.is_first) {
                 out.extend_from_slice(b",");
             }
             object.write(&self.resource, self.shape, out);
         }
-        Filled::Some
+        FillResult::Some
     }
 }

@@ -16,7 +16,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::Resource;
 use crate::answer::{self, Call};
-use crate::body::{Body, Filled, Source};
+use crate::body::{Body, FillResult, Source};
 use crate::object::{Object, Shape};
 use crate::options::ListOptions;
 use crate::selector::Filter;
@@ -109,9 +109,9 @@ impl WatchBody {
         cx: &mut Context<'_>,
         out: &mut BytesMut,
         enough: usize,
-    ) -> Poll<Filled> {
+    ) -> Poll<FillResult> {
         if self.deadline.as_mut().is_some_and(|deadline| deadline.as_mut().poll(cx).is_ready()) {
-            return Poll::Ready(Filled::All);
+            return Poll::Ready(FillResult::All);
         }
         if self.bookmarks.as_mut().is_some_and(|bookmarks| bookmarks.are_due(cx)) {
             self.open.bookmark();
@@ -128,13 +128,13 @@ impl WatchBody {
                 Some(Signal::Bookmark(version)) => self.bookmark(version, false, out),
                 Some(Signal::Error(status)) => {
                     line(out, "ERROR", |out| put(out, &status::to_json(&status)));
-                    return Poll::Ready(Filled::All);
+                    return Poll::Ready(FillResult::All);
                 }
-                Some(Signal::Break) => return Poll::Ready(Filled::Broken),
-                None => return Poll::Ready(Filled::All),
+                Some(Signal::Break) => return Poll::Ready(FillResult::Broken),
+                None => return Poll::Ready(FillResult::All),
             }
         }
-        Poll::Ready(Filled::Some)
+        Poll::Ready(FillResult::Some)
     }
 
     fn fill_initial(&mut self, out: &mut BytesMut, enough: usize) {

@@ -231,7 +231,7 @@ impl Object {
     }
 
     pub(crate) fn to_json(&self, resource: &Resource, shape: Shape) -> Value {
-        serde_json::to_value(Shown { object: self, resource, shape }).unwrap_or_default()
+        serde_json::to_value(ShapedObject { object: self, resource, shape }).unwrap_or_default()
     }
 
     /// Appends the object as JSON.
@@ -240,7 +240,7 @@ impl Object {
             out.extend_from_slice(table::row(self, resource, included).to_string().as_bytes());
             return;
         }
-        serde_json::to_writer(out.writer(), &Shown { object: self, resource, shape })
+        serde_json::to_writer(out.writer(), &ShapedObject { object: self, resource, shape })
             .expect("JSON values are written to memory");
     }
 
@@ -256,13 +256,14 @@ impl Object {
     }
 }
 
-struct Shown<'a> {
+/// An object in a shape, which [`Serialize`] writes.
+struct ShapedObject<'a> {
     object: &'a Object,
     resource: &'a Resource,
     shape: Shape,
 }
 
-impl Serialize for Shown<'_> {
+impl Serialize for ShapedObject<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         if self.shape != Shape::Item {

@@ -281,7 +281,7 @@ pub(crate) fn unknown_error(message: &str) -> Status {
 /// Returns the 500 of a strategic merge patch of a list in which an element lacks the key by which
 /// the elements merge.
 pub(crate) fn no_merge_key(element: &Value, key: &str) -> Status {
-    unknown_error(&format!("map: {} does not contain declared merge key: {key}", InGo(element)))
+    unknown_error(&format!("map: {} does not contain declared merge key: {key}", GoValue(element)))
 }
 
 /// Returns the 500 of a strategic merge patch with an unknown instruction in a map.
@@ -300,13 +300,13 @@ pub(crate) fn unknown_patch_type(instruction: &str, map: &Map<String, Value>) ->
 
 /// Returns a value as the real server prints it in a message.
 pub(crate) fn in_go(value: &Value) -> String {
-    InGo(value).to_string()
+    GoValue(value).to_string()
 }
 
 /// A value as the real server prints it in a message.
-struct InGo<'a>(&'a Value);
+struct GoValue<'a>(&'a Value);
 
-impl fmt::Display for InGo<'_> {
+impl fmt::Display for GoValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let space = |at| if at == 0 { "" } else { " " };
         match self.0 {
@@ -315,14 +315,14 @@ impl fmt::Display for InGo<'_> {
             Value::Array(items) => {
                 f.write_str("[")?;
                 for (at, item) in items.iter().enumerate() {
-                    write!(f, "{}{}", space(at), InGo(item))?;
+                    write!(f, "{}{}", space(at), GoValue(item))?;
                 }
                 f.write_str("]")
             }
             Value::Object(fields) => {
                 f.write_str("map[")?;
                 for (at, (name, value)) in fields.iter().enumerate() {
-                    write!(f, "{}{name}:{}", space(at), InGo(value))?;
+                    write!(f, "{}{name}:{}", space(at), GoValue(value))?;
                 }
                 f.write_str("]")
             }

@@ -180,8 +180,8 @@ pub(super) const LONGEST: usize = 1_000;
 
 /// Returns a text, without the bytes that are too many.
 pub(super) fn shortened(text: impl fmt::Display) -> String {
-    struct Short(String);
-    impl fmt::Write for Short {
+    struct Truncated(String);
+    impl fmt::Write for Truncated {
         fn write_str(&mut self, text: &str) -> fmt::Result {
             let mut end = text.len().min(LONGEST - self.0.len());
             while !text.is_char_boundary(end) {
@@ -191,11 +191,11 @@ pub(super) fn shortened(text: impl fmt::Display) -> String {
             if end == text.len() { Ok(()) } else { Err(fmt::Error) }
         }
     }
-    let mut short = Short(String::new());
-    if write!(short, "{text}").is_err() {
-        short.0.push_str("...");
+    let mut truncated = Truncated(String::new());
+    if write!(truncated, "{text}").is_err() {
+        truncated.0.push_str("...");
     }
-    short.0
+    truncated.0
 }
 
 #[cfg(test)]

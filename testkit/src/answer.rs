@@ -12,7 +12,7 @@ use crate::author::WritablePart;
 use crate::body::Body;
 use crate::object::Shape;
 use crate::request::{FINALIZE, Form, Request, SCALE, Verb};
-use crate::server::Shared;
+use crate::server::ServerState;
 use crate::status::{self, Refused};
 use crate::store::Collection;
 use crate::table::Included;
@@ -28,7 +28,7 @@ const NO_PROTOBUF: &str = "; the test server does not read protobuf: set the con
 
 /// A request for a resource that is served.
 pub(crate) struct Call<'a> {
-    pub(crate) server: &'a Arc<Shared>,
+    pub(crate) server: &'a Arc<ServerState>,
     pub(crate) request: &'a Request,
     /// The index of the resource's collection in the store.
     pub(crate) place: usize,
@@ -67,7 +67,7 @@ impl Call<'_> {
 
 /// Answers a request. A watch starts with the last `repeated` changes before its version.
 pub(crate) fn answer(
-    server: &Arc<Shared>,
+    server: &Arc<ServerState>,
     request: &Request,
     body: &[u8],
     repeated: usize,
@@ -76,7 +76,7 @@ pub(crate) fn answer(
 }
 
 fn try_answer(
-    server: &Arc<Shared>,
+    server: &Arc<ServerState>,
     request: &Request,
     body: &[u8],
     repeated: usize,
@@ -201,7 +201,7 @@ pub(crate) fn refusal(status: &Status) -> Response<Body> {
 
 /// Returns the real server's response for a path that it does not serve: a Status for another
 /// version of a group that it serves, and plain text for others.
-fn not_found(server: &Shared, path: &str) -> Refused<Response<Body>> {
+fn not_found(server: &ServerState, path: &str) -> Refused<Response<Body>> {
     let group = path.strip_prefix("/apis/").and_then(|rest| rest.split('/').next());
     let is_group = |collection: &Collection| Some(collection.resource.api.group.as_str()) == group;
     if group.is_some_and(|group| !group.is_empty())

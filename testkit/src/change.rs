@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::author::{Author, WritablePart};
 use crate::known::Trait;
 use crate::object::{Draft, Key, Object, text};
-use crate::server::Shared;
+use crate::server::ServerState;
 use crate::status::{self, Refused};
 use crate::store::{Current, Store};
 use crate::{Resource, apply, collect, definitions, delete, validate};
@@ -37,7 +37,7 @@ pub(crate) fn format(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-impl Shared {
+impl ServerState {
     /// Calls `act` with the locked store and the current state of `key`. If the resource has
     /// generated objects, the user's function that produces them runs first, with no lock held.
     pub(crate) fn with_current<R>(

@@ -432,14 +432,14 @@ mod tests {
     }
 
     fn examined(server: &ApiServer) -> usize {
-        server.shared.store.lock().collector.examined
+        server.state.store.lock().collector.examined
     }
 
     /// Deletes an object, and lets it wait for its dependents.
     fn delete(server: &ApiServer, path: &str) {
         let (parts, ()) = http::Request::delete(path).body(()).unwrap().into_parts();
         let options = json!({ "propagationPolicy": "Foreground" }).to_string();
-        let answer = answer::answer(&server.shared, &Request::read(&parts), options.as_bytes(), 0);
+        let answer = answer::answer(&server.state, &Request::read(&parts), options.as_bytes(), 0);
         assert_eq!(answer.status(), StatusCode::OK);
     }
 

@@ -19,13 +19,13 @@ impl ApiServer {
     /// Serves one more resource, as the real server does after the creation of a custom resource
     /// definition. Does nothing if the resource is served already.
     pub fn register(&self, resource: Resource) {
-        self.shared.store.lock().register(resource);
+        self.state.store.lock().register(resource);
     }
 
     /// Returns the newest version.
     #[must_use]
     pub fn version(&self) -> u64 {
-        self.shared.store.lock().version
+        self.state.store.lock().version
     }
 
     /// Creates an object, or replaces it whatever its version is, with its status. Returns the
@@ -44,7 +44,7 @@ impl ApiServer {
         let text = |field: &str| json.get(field).and_then(Value::as_str).unwrap_or_default();
         let (kind, api_version) = (text("kind"), text("apiVersion"));
         let (place, resource) = {
-            let store = self.shared.store.lock();
+            let store = self.state.store.lock();
             let Some(place) = store.place_of_kind(kind, api_version) else {
                 return Err(Error::Unregistered {
                     kind: kind.to_owned(),
@@ -55,8 +55,8 @@ impl ApiServer {
         };
         let draft = Draft::new(json, &resource).map_err(Error::Refused)?;
         let has_name = !object::text(&draft.metadata, "name").is_empty();
-        let applied = self.shared.with_new_key(&draft, &resource, None, false, |key| {
-            self.shared.with_current(place, key, |store, current| match current {
+        let applied = self.state.with_new_key(&draft, &resource, None, false, |key| {
+            self.state.with_current(place, key, |store, current| match current {
                 Some(current) if has_name => {
                     change::replace(store, place, current, draft.clone(), &Author::TEST)
                 }
@@ -77,7 +77,7 @@ impl ApiServer {
     /// not exist.
     pub fn delete(&self, resource: &Resource, namespace: &str, name: &str) -> Result<u64, Error> {
         let place = self.place_of(resource)?;
-        let removed = self.shared.with_current(place, &key(namespace, name), |store, current| {
+        let removed = self.state.with_current(place, &key(namespace, name), |store, current| {
             current.map(|current| store.remove(place, current).version)
         });
         removed.ok_or_else(|| Error::Refused(Box::new(status::not_found(resource, name))))
@@ -89,7 +89,7 @@ impl ApiServer {
     pub fn get(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Value> {
         let place = self.place_of(resource).ok()?;
         let read = |_: &mut Store, current: Option<Current>| current.map(|current| current.object);
-        let object = self.shared.with_current(place, &key(namespace, name), read)?;
+        let object = self.state.with_current(place, &key(namespace, name), read)?;
         Some(object.to_json(resource, Shape::Whole))
     }
 
@@ -120,7 +120,7 @@ impl ApiServer {
     ) -> Result<u64, Error> {
         let place = self.place_of(resource)?;
         let mut generator = Generator::new(Arc::new(resource.clone()), count, Box::new(make))?;
-        let mut store = self.shared.store.lock();
+        let mut store = self.state.store.lock();
         generator.before = store.version;
         store.version += count;
         let version = store.version;
@@ -129,7 +129,7 @@ impl ApiServer {
         let expired = Arc::new(status::too_old(version - count, version));
         store.end_watches(Some(place), || Some(Signal::Error(Arc::clone(&expired))));
         drop(store);
-        self.shared.pulse();
+        self.state.pulse();
         Ok(version)
     }
 
@@ -137,7 +137,7 @@ impl ApiServer {
     /// earlier versions are refused: for watches, exact lists and page tokens. Open watches
     /// continue.
     pub fn compact(&self) {
-        let mut store = self.shared.store.lock();
+        let mut store = self.state.store.lock();
         store.version += 1;
         for place in 0..store.collections.len() {
             store.compact(place);
@@ -146,13 +146,13 @@ impl ApiServer {
 
     /// Arms a fault.
     pub fn fault(&self, fault: Fault) {
-        self.shared.faults.arm(fault);
+        self.state.faults.arm(fault);
     }
 
     /// Disarms all faults. Connections that a fault has already broken or silenced stay as they
     /// are.
     pub fn clear_faults(&self) {
-        self.shared.faults.clear();
+        self.state.faults.clear();
     }
 
     /// Returns the requests in order of arrival, since the start or since the last call of
@@ -160,26 +160,26 @@ impl ApiServer {
     /// [last ones](crate::Builder::recorded_requests). Their bodies are not kept.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
-        self.shared.requests.lock().iter().map(|request| Request::clone(request)).collect()
+        self.state.requests.lock().iter().map(|request| Request::clone(request)).collect()
     }
 
     /// Drops the recorded requests, so that a later wait sees new requests only.
     pub fn forget_requests(&self) {
-        self.shared.requests.lock().clear();
+        self.state.requests.lock().clear();
     }
 
     /// Waits for the first recorded request for which `is_it` returns true. The request may have
     /// arrived before the call.
     pub async fn wait_for_request(&self, is_it: impl Fn(&Request) -> bool) -> Request {
         let check = || {
-            let requests = self.shared.requests.lock().clone();
+            let requests = self.state.requests.lock().clone();
             requests.iter().find(|request| is_it(request)).map(|request| Request::clone(request))
         };
-        self.shared.wait(check).await
+        self.state.wait(check).await
     }
 
     fn place_of(&self, resource: &Resource) -> Result<usize, Error> {
-        self.shared.store.lock().place_of(resource).ok_or_else(|| Error::Unregistered {
+        self.state.store.lock().place_of(resource).ok_or_else(|| Error::Unregistered {
             kind: resource.kind().to_owned(),
             api_version: resource.api_version().to_owned(),
         })
@@ -192,18 +192,12 @@ impl ApiServer {
     /// Returns the number of open watches. A watch counts from its response until it ends or the
     /// client drops it.
     pub fn watchers(&self) -> usize {
-        self.shared
-            .store
-            .lock()
-            .collections
-            .iter()
-            .map(|collection| collection.watchers.len())
-            .sum()
+        self.state.store.lock().collections.iter().map(|collection| collection.watchers.len()).sum()
     }
 
     /// Waits until exactly `count` watches are open, over all resources.
     pub async fn wait_for_watchers(&self, count: usize) {
-        self.shared.wait(|| (self.watchers() == count).then_some(())).await;
+        self.state.wait(|| (self.watchers() == count).then_some(())).await;
     }
 
     /// Sends a bookmark of the newest version to the open watches of a resource that asked for
@@ -211,7 +205,7 @@ impl ApiServer {
     /// ([`Builder::watch_buffer`](crate::Builder::watch_buffer)). Returns the number of bookmarks
     /// sent.
     pub fn bookmark(&self, resource: &Resource) -> usize {
-        let store = self.shared.store.lock();
+        let store = self.state.store.lock();
         let Some(place) = store.place_of(resource) else {
             return 0;
         };
@@ -239,8 +233,8 @@ impl ApiServer {
     }
 
     fn end_with(&self, last: impl Fn() -> Option<Signal>) -> usize {
-        let ended = self.shared.store.lock().end_watches(None, last);
-        self.shared.pulse();
+        let ended = self.state.store.lock().end_watches(None, last);
+        self.state.pulse();
         ended
     }
 }

@@ -12,7 +12,7 @@ use crate::body::Body;
 use crate::known::Trait;
 use crate::request::{Request, SCALE};
 use crate::scale;
-use crate::server::Shared;
+use crate::server::ServerState;
 use crate::status::{self, Refused};
 
 /// The version of Kubernetes whose behaviour the server follows.
@@ -22,7 +22,10 @@ const VERBS: [&str; 8] =
 
 /// Answers a request for a path that names no resource, or returns `None` if there is no such
 /// path.
-pub(crate) fn answer(server: &Arc<Shared>, request: &Request) -> Option<Refused<Response<Body>>> {
+pub(crate) fn answer(
+    server: &Arc<ServerState>,
+    request: &Request,
+) -> Option<Refused<Response<Body>>> {
     let path = request.path().strip_prefix('/')?;
     let path = path.strip_suffix('/').filter(|path| !path.is_empty()).unwrap_or(path);
     let resources: Vec<Arc<Resource>> = {

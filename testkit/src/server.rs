@@ -31,10 +31,11 @@ use crate::{Resource, status};
 /// sends its requests to the server. The [crate](crate) documentation lists the features.
 #[derive(Clone)]
 pub struct ApiServer {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) state: Arc<ServerState>,
 }
 
-pub(crate) struct Shared {
+/// The state of a server. All clones of the server share it.
+pub(crate) struct ServerState {
     pub(crate) store: Mutex<Store>,
     pub(crate) faults: Faults,
     pub(crate) requests: Mutex<VecDeque<Arc<Request>>>,
@@ -219,14 +220,14 @@ impl Builder {
             recorded: self.recorded,
             bookmarks: self.bookmarks,
         };
-        let shared = Shared {
+        let state = ServerState {
             store: Mutex::new(store),
             faults: Faults::default(),
             requests: Mutex::default(),
             settings,
             changed: watch::Sender::new(()),
         };
-        ApiServer { shared: Arc::new(shared) }
+        ApiServer { state: Arc::new(state) }
     }
 }
 
@@ -265,7 +266,7 @@ impl fmt::Debug for ApiServer {
     }
 }
 
-impl Shared {
+impl ServerState {
     /// Wakes the callers of [`wait`](Self::wait), which then check their condition again.
     pub(crate) fn pulse(&self) {
         self.changed.send_replace(());
@@ -311,13 +312,13 @@ where
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         let (parts, body) = request.into_parts();
         let request = Arc::new(Request::read(&parts));
-        let shared = Arc::clone(&self.shared);
-        shared.record(Arc::clone(&request));
-        shared.pulse();
+        let state = Arc::clone(&self.state);
+        state.record(Arc::clone(&request));
+        state.pulse();
         Box::pin(async move {
             let mut repeated = 0;
             let mut body_fault = None;
-            match shared.faults.strike(&request) {
+            match state.faults.strike(&request) {
                 None => {}
                 Some(Kind::Status(status)) => return Ok(answer::refusal(&status)),
                 Some(Kind::Refused) => {
@@ -330,7 +331,7 @@ where
             }
             let mut body = pin!(body);
             let answer = match Limited::new(body.as_mut(), LARGEST_BODY).collect().await {
-                Ok(body) => answer::answer(&shared, &request, &body.to_bytes(), repeated),
+                Ok(body) => answer::answer(&state, &request, &body.to_bytes(), repeated),
                 Err(error) if error.is::<LengthLimitError>() => {
                     // A client reads the response when it has sent the whole body.
                     while let Some(Ok(_)) = body.frame().await {}

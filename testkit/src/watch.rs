@@ -20,7 +20,7 @@ use crate::body::{Body, FillResult, Source};
 use crate::object::{Object, Shape};
 use crate::options::ListOptions;
 use crate::selector::Filter;
-use crate::server::Shared;
+use crate::server::ServerState;
 use crate::status::{self, Refused};
 use crate::store::{Change, Signal, Watcher};
 use crate::table;
@@ -235,7 +235,7 @@ impl Bookmarks {
 /// The registration of an open watch. Dropping it removes the watch from the store, unless the
 /// server has ended the watch already.
 struct Open {
-    server: Arc<Shared>,
+    server: Arc<ServerState>,
     place: usize,
     id: u64,
 }

@@ -244,11 +244,11 @@ pub(crate) fn replace(
     } else if author.is_client() {
         draft.metadata.remove("managedFields");
     }
-    settle(store, place, current, draft, author)
+    replace_with_managers(store, place, current, draft, author)
 }
 
 /// Replaces the object with a draft whose managers of fields are set.
-pub(crate) fn settle(
+pub(crate) fn replace_with_managers(
     store: &mut Store,
     place: usize,
     current: Current,

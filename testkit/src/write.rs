@@ -161,7 +161,7 @@ fn apply(call: &Call<'_>, configuration: Value, forces: bool) -> Refused<Respons
                 applied.metadata.insert(field.to_owned(), given.clone());
             }
         }
-        let object = change::settle(store, call.place, current, applied, &author)?;
+        let object = change::replace_with_managers(store, call.place, current, applied, &author)?;
         Ok((StatusCode::OK, object))
     })?;
     Ok(show(call, code, &object))

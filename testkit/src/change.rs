@@ -237,7 +237,7 @@ pub(crate) fn replace(
     if author.is_client() {
         draft.normalize();
     }
-    limit(&resource, before, &mut draft, author.part);
+    keep_unwritable(&resource, before, &mut draft, author.part);
     // As in the real server, an object without managers gets none until it is applied.
     if before.metadata.contains_key("managedFields") {
         apply::track(&resource, Some(before), &mut draft, author);
@@ -325,7 +325,7 @@ pub(crate) fn put(store: &mut Store, place: usize, current: Current, draft: Draf
 }
 
 /// Gives the draft the values of the object before, in the part that the author may not write.
-fn limit(resource: &Resource, before: &Draft, draft: &mut Draft, part: WritablePart) {
+fn keep_unwritable(resource: &Resource, before: &Draft, draft: &mut Draft, part: WritablePart) {
     let keeps = match part {
         WritablePart::Everything => return,
         WritablePart::Main | WritablePart::Scale if !resource.has_status() => return,

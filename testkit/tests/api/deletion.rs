@@ -12,7 +12,7 @@ use crate::common::{call, open, pod, refused, server};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-fn map(name: &str, finalizers: &[&str]) -> Value {
+fn map_with_finalizers(name: &str, finalizers: &[&str]) -> Value {
     let metadata = json!({ "name": name, "finalizers": finalizers });
     json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata })
 }
@@ -20,10 +20,10 @@ fn map(name: &str, finalizers: &[&str]) -> Value {
 #[tokio::test]
 async fn object_that_is_being_deleted_gets_no_new_finalizers() {
     let server = server();
-    server.apply(map("a", &["example.com/one", "example.com/two"])).unwrap();
+    server.apply(map_with_finalizers("a", &["example.com/one", "example.com/two"])).unwrap();
     let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
     maps.delete("a", &DeleteParams::default()).await.unwrap();
-    let (code, status) = call(&server, Method::POST, MAPS, &map("a", &[])).await;
+    let (code, status) = call(&server, Method::POST, MAPS, &map_with_finalizers("a", &[])).await;
     let message = "object is being deleted: configmaps \"a\" already exists";
     assert_eq!((code.as_u16(), &status["message"]), (409, &json!(message)));
     let patch =
@@ -51,7 +51,7 @@ async fn null_options_count_as_left_out() {
         json!({ "preconditions": { "uid": null, "resourceVersion": null }, "dryRun": [] }),
         json!({ "gracePeriodSeconds": null, "propagationPolicy": null, "orphanDependents": null }),
     ] {
-        server.apply(map("a", &[])).unwrap();
+        server.apply(map_with_finalizers("a", &[])).unwrap();
         let (code, answer) = call(&server, Method::DELETE, &format!("{MAPS}/a"), &options).await;
         assert_eq!(code, 200, "{answer}");
     }
@@ -77,7 +77,7 @@ async fn propagation_policy_becomes_a_finalizer() {
         ("d", "", json!({ "propagationPolicy": "Background" }), None),
         ("e", "", json!({ "orphanDependents": false }), None),
     ] {
-        server.apply(map(name, &[])).unwrap();
+        server.apply(map_with_finalizers(name, &[])).unwrap();
         call(&server, Method::DELETE, &format!("{MAPS}/{name}{query}"), &body).await;
         assert_eq!(finalizers(name), expected, "{name}");
     }
@@ -91,7 +91,7 @@ async fn propagation_policy_becomes_a_finalizer() {
     call(&server, Method::DELETE, &format!("{MAPS}/b"), &background).await;
     assert_eq!(finalizers("b"), None);
 
-    server.apply(map("f", &[])).unwrap();
+    server.apply(map_with_finalizers("f", &[])).unwrap();
     for body in [
         json!({ "propagationPolicy": "Never" }),
         json!({ "propagationPolicy": "Orphan", "orphanDependents": true }),
@@ -173,7 +173,7 @@ async fn namespace_of_a_client_terminates_until_it_is_finalized() {
     assert_eq!(left.status.unwrap().phase.as_deref(), Some("Terminating"));
 
     let maps = "/api/v1/namespaces/shop/configmaps";
-    let (code, status) = call(&server, Method::POST, maps, &map("a", &[])).await;
+    let (code, status) = call(&server, Method::POST, maps, &map_with_finalizers("a", &[])).await;
     assert_eq!((code.as_u16(), &status["reason"]), (403, &json!("Forbidden")));
     assert_eq!(
         status["message"],
@@ -184,14 +184,14 @@ async fn namespace_of_a_client_terminates_until_it_is_finalized() {
     let finalized = json!({ "metadata": { "name": "shop" }, "spec": { "finalizers": [] } });
     assert_eq!(call(&server, Method::PUT, path, &finalized).await.0, 200);
     assert_eq!(refused(&server, "/api/v1/namespaces/shop").await.code, 404);
-    let (code, _) = call(&server, Method::POST, maps, &map("a", &[])).await;
+    let (code, _) = call(&server, Method::POST, maps, &map_with_finalizers("a", &[])).await;
     assert_eq!(code, 201);
 }
 
 #[tokio::test]
 async fn delete_with_a_failed_precondition_names_both_values() {
     let server = server();
-    server.apply(map("a", &[])).unwrap();
+    server.apply(map_with_finalizers("a", &[])).unwrap();
     let uid =
         server.get(&Resource::config_maps(), "default", "a").unwrap()["metadata"]["uid"].clone();
     let path = format!("{MAPS}/a");
@@ -214,13 +214,13 @@ async fn delete_with_a_failed_precondition_names_both_values() {
 #[tokio::test]
 async fn options_in_the_body_replace_those_of_the_query() {
     let server = server();
-    server.apply(map("a", &[])).unwrap();
+    server.apply(map_with_finalizers("a", &[])).unwrap();
     let path = format!("{MAPS}/a?propagationPolicy=Foreground&dryRun=x&gracePeriodSeconds=x");
     let options = json!({ "gracePeriodSeconds": 0 });
     assert_eq!(call(&server, Method::DELETE, &path, &options).await.0, 200);
     assert!(server.get(&Resource::config_maps(), "default", "a").is_none());
 
-    server.apply(map("a", &[])).unwrap();
+    server.apply(map_with_finalizers("a", &[])).unwrap();
     for (query, body) in [("?gracePeriodSeconds=x", Value::Null), ("", json!([]))] {
         let path = format!("{MAPS}/a{query}");
         assert_eq!(call(&server, Method::DELETE, &path, &body).await.0, 400, "{query} {body}");
@@ -230,8 +230,8 @@ async fn options_in_the_body_replace_those_of_the_query() {
 #[tokio::test]
 async fn preconditions_hold_for_each_object_of_a_deleted_collection() {
     let server = server();
-    server.apply(map("a", &[])).unwrap();
-    server.apply(map("b", &[])).unwrap();
+    server.apply(map_with_finalizers("a", &[])).unwrap();
+    server.apply(map_with_finalizers("b", &[])).unwrap();
     let map = server.get(&Resource::config_maps(), "default", "a").unwrap();
     let options = json!({ "preconditions": { "uid": map["metadata"]["uid"] } });
     assert_eq!(call(&server, Method::DELETE, MAPS, &options).await.0, 409);
@@ -243,7 +243,7 @@ async fn preconditions_hold_for_each_object_of_a_deleted_collection() {
 async fn collection_is_deleted_in_pages() {
     let server = server();
     for name in ["a", "b", "c"] {
-        server.apply(map(name, &[])).unwrap();
+        server.apply(map_with_finalizers(name, &[])).unwrap();
     }
     let (code, page) =
         call(&server, Method::DELETE, &format!("{MAPS}?limit=2"), &Value::Null).await;

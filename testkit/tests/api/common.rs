@@ -6,12 +6,16 @@ use futures_util::FutureExt;
 use http::header::{ACCEPT, HeaderMap};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::ObjectMeta;
 use kube::client::Body;
 use kube::core::discovery::Scope;
 use kube::core::{ApiResource, GroupVersionKind, Status};
 use serde_json::{Value, json};
 
 pub const PODS: &str = "/api/v1/pods";
+/// The pods of the namespace of the client.
+pub const ONE: &str = "/api/v1/namespaces/default/pods";
 pub const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 pub fn builder() -> Builder {
@@ -47,6 +51,22 @@ pub fn app(name: &str, app: &str) -> Value {
 /// Returns a pod whose status has this phase.
 pub fn phase(name: &str, phase: &str) -> Value {
     json!({ "kind": "Pod", "apiVersion": "v1", "metadata": { "name": name }, "status": { "phase": phase } })
+}
+
+pub fn map(name: &str, value: &str) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+        data: Some([("key".to_owned(), value.to_owned())].into()),
+        ..ConfigMap::default()
+    }
+}
+
+pub fn code<T>(result: kube::Result<T>) -> u16 {
+    match result {
+        Err(kube::Error::Api(status)) => status.code,
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("not refused"),
+    }
 }
 
 /// Returns a server with pods named a, b, c and so on. Their versions are 2, 3, 4 and so on.

@@ -5,10 +5,10 @@ use deltafifo_testkit::{ApiServer, Resource};
 use http::Method;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
 
-use crate::common::{call, open, pod, refused, server};
+use crate::common::{PODS, app, call, code, list, listed, open, pod, refused, server, server_with};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -264,4 +264,92 @@ async fn namespaces_are_deleted_one_by_one() {
     let server = ApiServer::builder().resource(Resource::namespaces()).build();
     let path = "/api/v1/namespaces";
     assert_eq!(call(&server, Method::DELETE, path, &Value::Null).await.0, 405);
+}
+
+#[tokio::test]
+async fn deleted_object_is_gone_and_can_be_created_again() {
+    let server = server_with(1);
+    let mut watch = open(&server, &format!("{PODS}?watch=true&resourceVersion=2")).await;
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    let last = pods.delete("a", &DeleteParams::default()).await.unwrap().left().unwrap();
+    assert!(last.metadata.deletion_timestamp.is_some());
+    watch.events(["DELETED a 3"]).await;
+    assert!(pods.get_opt("a").await.unwrap().is_none());
+    server.apply(pod("a")).unwrap();
+    watch.events(["ADDED a 4"]).await;
+}
+
+#[tokio::test]
+async fn delete_with_a_failed_precondition_conflicts() {
+    let server = server_with(1);
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    let uid = pods.get("a").await.unwrap().metadata.uid;
+    let only = |uid: Option<&str>, version: Option<&str>| {
+        let preconditions = Preconditions {
+            uid: uid.map(str::to_owned),
+            resource_version: version.map(str::to_owned),
+        };
+        DeleteParams::default().preconditions(preconditions)
+    };
+    assert_eq!(code(pods.delete("a", &only(Some("another"), None)).await), 409);
+    assert_eq!(code(pods.delete("a", &only(None, Some("1"))).await), 409);
+    pods.delete("a", &only(uid.as_deref(), Some("2"))).await.unwrap();
+}
+
+#[tokio::test]
+async fn finalizers_delay_the_deletion() {
+    let server = server();
+    let held = json!({ "name": "a", "finalizers": ["example.com/mine"] });
+    server.apply(json!({ "kind": "Pod", "apiVersion": "v1", "metadata": held })).unwrap();
+    let mut watch = open(&server, &format!("{PODS}?watch=true&resourceVersion=2")).await;
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    let waiting = pods.delete("a", &DeleteParams::default()).await.unwrap().left().unwrap();
+    assert!(waiting.metadata.deletion_timestamp.is_some());
+    watch.events(["MODIFIED a 3"]).await;
+    pods.delete("a", &DeleteParams::default()).await.unwrap();
+    watch.silent();
+
+    // An update cannot revoke a deletion.
+    let mut kept = waiting.clone();
+    kept.metadata.deletion_timestamp = None;
+    kept.metadata.labels = Some([("seen".to_owned(), "yes".to_owned())].into());
+    let kept = pods.replace("a", &PostParams::default(), &kept).await.unwrap();
+    assert_eq!(kept.metadata.deletion_timestamp, waiting.metadata.deletion_timestamp);
+    watch.events(["MODIFIED a 4"]).await;
+    let free = json!({ "metadata": { "finalizers": null } });
+    pods.patch("a", &PatchParams::default(), &Patch::Merge(free)).await.unwrap();
+    watch.events(["DELETED a 5"]).await;
+    assert!(pods.get_opt("a").await.unwrap().is_none());
+
+    // Created again from its last state, it is a new object without a deletion timestamp.
+    let mut again = waiting.clone();
+    again.metadata.resource_version = None;
+    let again = pods.create(&PostParams::default(), &again).await.unwrap();
+    assert_eq!(
+        (again.metadata.deletion_timestamp, again.metadata.deletion_grace_period_seconds),
+        (None, None)
+    );
+    assert_ne!(again.metadata.uid, waiting.metadata.uid);
+}
+
+#[tokio::test]
+async fn collection_is_deleted_by_selector() {
+    let server = server();
+    for (name, of) in [("a", "web"), ("b", "mail"), ("c", "web")] {
+        server.apply(app(name, of)).unwrap();
+    }
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    let gone = pods
+        .delete_collection(&DeleteParams::default(), &ListParams::default().labels("app=web"))
+        .await
+        .unwrap();
+    let names = gone
+        .left()
+        .unwrap()
+        .items
+        .into_iter()
+        .map(|pod| pod.metadata.name.unwrap())
+        .collect::<Vec<_>>();
+    assert_eq!(names, ["a", "c"]);
+    assert_eq!(listed(&list(&server, PODS).await), ["b"]);
 }

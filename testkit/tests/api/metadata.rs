@@ -2,13 +2,13 @@
 //! refusals are those of a real server.
 
 use deltafifo_testkit::{ApiServer, Resource};
-use http::{Method, Request};
+use http::{Method, Request, StatusCode};
 use k8s_openapi::api::core::v1::Event;
 use kube::core::ApiResource;
 use kube::core::discovery::Scope;
 use serde_json::{Value, json};
 
-use crate::common::{builder, call, pod, send, server, server_with};
+use crate::common::{ONE, builder, call, pod, send, server, server_with};
 
 const ALL: &str = "/api/v1/namespaces/default/pods";
 const MERGE: &str = "application/merge-patch+json";
@@ -242,4 +242,27 @@ async fn generated_name_has_the_start_of_a_valid_prefix() {
     {
         assert_eq!(made(prefix).await.0, expected, "{prefix}");
     }
+}
+
+#[tokio::test]
+async fn metadata_that_the_server_sets_cannot_be_changed() {
+    let server = server_with(1);
+    let one = format!("{ONE}/a");
+    let patch = async |field: &str, value: Value| {
+        let request = http::Request::patch(&one)
+            .header("content-type", "application/merge-patch+json")
+            .body(json!({ "metadata": { field: value } }).to_string().into_bytes());
+        crate::common::send(&server, request.unwrap()).await.unwrap().code.as_u16()
+    };
+    assert_eq!(patch("uid", "other".into()).await, 422);
+    assert_eq!(patch("deletionTimestamp", "2020-01-01T00:00:00Z".into()).await, 422);
+    assert_eq!(patch("deletionGracePeriodSeconds", 5.into()).await, 422);
+    assert_eq!(patch("deletionTimestamp", Value::Null).await, 200);
+    assert_eq!(patch("creationTimestamp", "2020-01-01T00:00:00Z".into()).await, 200);
+    assert_eq!(patch("resourceVersion", "abc".into()).await, 500);
+    assert_eq!(patch("resourceVersion", "0".into()).await, 200);
+    assert_eq!(server.version(), 2);
+    let mut other = pod("a");
+    other["metadata"]["uid"] = "other".into();
+    assert_eq!(call(&server, Method::PUT, &one, &other).await.0, StatusCode::CONFLICT);
 }

@@ -130,17 +130,7 @@ pub(crate) fn apply(
     let at = Place::root(resource);
     let own = manager(author, resource, true);
     let now = now();
-    let configuration = {
-        let mut value = managed(applied);
-        if let Value::Object(fields) = &mut value {
-            match author.part {
-                WritablePart::Status => fields.retain(|field, _| field == "status"),
-                WritablePart::Main if resource.has_status() => drop(fields.remove("status")),
-                WritablePart::Main | WritablePart::Scale | WritablePart::Everything => {}
-            }
-        }
-        value
-    };
+    let configuration = configuration_of(applied, author, resource);
     let of_metadata = types::undeclared(&applied.metadata)
         .or_else(|| types::fault(&applied.metadata, &Fields::new()));
     let faults =
@@ -152,20 +142,7 @@ pub(crate) fn apply(
         return Err(Box::new(status::bad_request("metadata.managedFields must be nil")));
     }
     let live = before.map_or_else(|| Map::new().into(), managed);
-    let mut managers = before.map(|before| Managers::read(&before.metadata)).unwrap_or_default();
-    if managers.is_empty() && before.is_some() {
-        let first = Manager { name: BEFORE.to_owned(), applies: false, ..own.clone() };
-        let first = Manager { subresource: String::new(), ..first };
-        managers.set(&first, compare(Some(&Map::new().into()), Some(&live), &at).changed, &now);
-    }
-    if author.part == WritablePart::Scale {
-        let number = FieldSet::of_path(&scale::path_of_replicas(resource));
-        let is_live = live.pointer("/spec/replicas").is_some_and(|number| *number != 0);
-        if is_live && !managers.have(&number) {
-            let name = BEFORE.to_owned();
-            managers.set(&Manager { name, applies: false, ..own.clone() }, number, &now);
-        }
-    }
+    let mut managers = first_managers(resource, before, &live, author, &own, &now);
     let fields = if configuration.as_object().is_some_and(Map::is_empty) {
         FieldSet::default()
     } else {
@@ -179,15 +156,7 @@ pub(crate) fn apply(
     prune(&mut merged, &last, &kept, &at);
 
     let found = compare(Some(&live), Some(&merged), &at);
-    let is_kubectl = own.name == last_applied::MANAGER;
-    let mut conflicts = managers.conflicts(&own, &found.changed);
-    if is_kubectl && !conflicts.is_empty() {
-        let allowed = before.and_then(|before| last_applied::unchanged(resource, before, &live));
-        for (_, fields) in &mut conflicts {
-            fields.subtract(allowed.as_ref().unwrap_or(&FieldSet::default()));
-        }
-        conflicts.retain(|(_, fields)| !fields.is_empty());
-    }
+    let mut conflicts = conflicts_of(resource, before, &live, &managers, &own, &found.changed);
     if author.part == WritablePart::Scale {
         for (manager, _) in &mut conflicts {
             scale::API_VERSION.clone_into(&mut manager.api_version);
@@ -199,26 +168,94 @@ pub(crate) fn apply(
     managers.set(&own, fields, &now);
     managers.take_from_others(&own, &found.changed_and_removed());
 
-    let Value::Object(mut rest) = merged else {
+    let Value::Object(rest) = merged else {
         return Err(Box::new(status::internal_error("a merged object is not a JSON object")));
     };
+    let mut draft = with_unmanaged_metadata(rest, before.unwrap_or(applied));
+    if own.name == last_applied::MANAGER {
+        last_applied::renew(&mut draft.metadata, resource, applied);
+    }
+    managers.write(&mut draft.metadata);
+    draft.normalize();
+    Ok(draft)
+}
+
+/// Returns the managed fields of a configuration, without those that the author may not write.
+fn configuration_of(applied: &Draft, author: &Author<'_>, resource: &Resource) -> Value {
+    let mut value = managed(applied);
+    if let Value::Object(fields) = &mut value {
+        match author.part {
+            WritablePart::Status => fields.retain(|field, _| field == "status"),
+            WritablePart::Main if resource.has_status() => drop(fields.remove("status")),
+            WritablePart::Main | WritablePart::Scale | WritablePart::Everything => {}
+        }
+    }
+    value
+}
+
+/// Returns the managers of the object before a configuration is applied. If the object has no
+/// managers, [`BEFORE`] becomes the manager of all its fields. In a write of the scale, `BEFORE`
+/// also becomes the manager of a number of replicas without one. `live` is the object without the
+/// metadata that no manager has.
+fn first_managers(
+    resource: &Resource,
+    before: Option<&Draft>,
+    live: &Value,
+    author: &Author<'_>,
+    own: &Manager,
+    now: &str,
+) -> Managers {
+    let mut managers = before.map(|before| Managers::read(&before.metadata)).unwrap_or_default();
+    if managers.is_empty() && before.is_some() {
+        let first = Manager { name: BEFORE.to_owned(), applies: false, ..own.clone() };
+        let first = Manager { subresource: String::new(), ..first };
+        let all = compare(Some(&Map::new().into()), Some(live), &Place::root(resource)).changed;
+        managers.set(&first, all, now);
+    }
+    if author.part == WritablePart::Scale {
+        let number = FieldSet::of_path(&scale::path_of_replicas(resource));
+        let is_live = live.pointer("/spec/replicas").is_some_and(|number| *number != 0);
+        if is_live && !managers.have(&number) {
+            let name = BEFORE.to_owned();
+            managers.set(&Manager { name, applies: false, ..own.clone() }, number, now);
+        }
+    }
+    managers
+}
+
+/// Returns the changed fields that belong to other managers, with these managers. `kubectl` may
+/// change a field that still has the value in the annotation of the last applied configuration.
+fn conflicts_of(
+    resource: &Resource,
+    before: Option<&Draft>,
+    live: &Value,
+    managers: &Managers,
+    own: &Manager,
+    changed: &FieldSet,
+) -> Vec<(Manager, FieldSet)> {
+    let mut conflicts = managers.conflicts(own, changed);
+    if own.name == last_applied::MANAGER && !conflicts.is_empty() {
+        let allowed = before.and_then(|before| last_applied::unchanged(resource, before, live));
+        for (_, fields) in &mut conflicts {
+            fields.subtract(allowed.as_ref().unwrap_or(&FieldSet::default()));
+        }
+        conflicts.retain(|(_, fields)| !fields.is_empty());
+    }
+    conflicts
+}
+
+/// Returns a merged object, with the metadata of `source` that no manager has.
+fn with_unmanaged_metadata(mut rest: Fields, source: &Draft) -> Draft {
     let mut metadata = match rest.remove("metadata") {
         Some(Value::Object(metadata)) => metadata,
         _ => Fields::new(),
     };
-    let unmanaged = before.unwrap_or(applied);
     for field in UNMANAGED {
-        if let Some(value) = unmanaged.metadata.get(field) {
+        if let Some(value) = source.metadata.get(field) {
             metadata.insert(field.to_owned(), value.clone());
         }
     }
-    if is_kubectl {
-        last_applied::renew(&mut metadata, resource, applied);
-    }
-    managers.write(&mut metadata);
-    let mut draft = Draft { metadata, rest };
-    draft.normalize();
-    Ok(draft)
+    Draft { metadata, rest }
 }
 
 /// Returns whether a configuration has managers of fields. As in the real server, a list with a

@@ -46,17 +46,17 @@ pub(crate) struct Collector {
 /// The work that a change has caused, for one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Task {
-    /// To examine an object that has owners.
+    /// Examine an object that has owners.
     Examine,
-    /// To begin with the dependents of an object that waits for them.
+    /// Begin with the dependents of an object that waits for them.
     Begin,
-    /// To end the deletion of an object that waits for its dependents, if none blocks it.
+    /// End the deletion of an object that waits for its dependents, if none blocks it.
     End,
-    /// To delete the objects in a namespace.
+    /// Delete the objects in a namespace.
     Empty,
-    /// To delete an object in a namespace that is being deleted.
+    /// Delete an object in a namespace that is being deleted.
     Delete,
-    /// To end the deletion of a namespace, if it is empty.
+    /// End the deletion of a namespace, if it is empty.
     Finish,
 }
 

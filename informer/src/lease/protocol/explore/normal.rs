@@ -11,6 +11,17 @@ impl Search<'_> {
     /// Makes worlds equal that differ only in details without an effect on what can follow. Also
     /// starts another process, or another campaign, in the place of one that has ended.
     pub(super) fn normalise(&self, world: &mut World) {
+        self.restart_ended(world);
+        for process in &mut world.processes {
+            self.normalise_times(process);
+        }
+        number_attempts(world);
+        self.drop_messages_without_effect(world);
+        world.renumber();
+    }
+
+    /// Starts another process, or another campaign, in the place of one that has ended.
+    fn restart_ended(&self, world: &mut World) {
         for index in 0..world.processes.len() {
             let process = &mut world.processes[index];
             self.normalise_times(process);
@@ -32,20 +43,12 @@ impl Search<'_> {
                 _ => {}
             }
         }
+    }
+
+    /// Removes messages that cannot have an effect, and the oldest messages of a process that has
+    /// too many.
+    fn drop_messages_without_effect(&self, world: &mut World) {
         let World { lease, processes, messages, faults, .. } = world;
-        for (index, process) in processes.iter_mut().enumerate() {
-            self.normalise_times(process);
-            let candidate = &mut process.candidate;
-            // The number of the attempt in progress is 1, and that of all earlier ones is 0.
-            let current = candidate.flight.map(|flight| flight.number);
-            for message in messages.iter_mut().filter(|message| message.process == index) {
-                message.number = u64::from(Some(message.number) == current);
-            }
-            candidate.attempts = u64::from(current.is_some());
-            if let Some(flight) = &mut candidate.flight {
-                flight.number = 1;
-            }
-        }
         // Claims beyond the bound never arrive.
         messages.retain(|message| match message.content {
             Content::Request(LeaseRequest::Replace { transitions, .. }) => {
@@ -77,7 +80,6 @@ impl Search<'_> {
                 messages.remove(oldest.expect("there are messages"));
             }
         }
-        world.renumber();
     }
 
     fn normalise_times(&self, process: &mut Process) {
@@ -107,6 +109,22 @@ impl Search<'_> {
                 since.wall = NOW.wall;
             }
             *checked = NOW.monotonic;
+        }
+    }
+}
+
+/// Gives the attempt in progress the number 1, and all earlier ones the number 0.
+fn number_attempts(world: &mut World) {
+    let World { processes, messages, .. } = world;
+    for (index, process) in processes.iter_mut().enumerate() {
+        let candidate = &mut process.candidate;
+        let current = candidate.flight.map(|flight| flight.number);
+        for message in messages.iter_mut().filter(|message| message.process == index) {
+            message.number = u64::from(Some(message.number) == current);
+        }
+        candidate.attempts = u64::from(current.is_some());
+        if let Some(flight) = &mut candidate.flight {
+            flight.number = 1;
         }
     }
 }

@@ -3,6 +3,8 @@
 pub(crate) mod catching;
 pub(crate) mod dns;
 pub(crate) mod in_flight;
+#[cfg(all(test, feature = "leader-election"))]
+pub(crate) mod mutant;
 pub(crate) mod random;
 #[cfg(all(test, feature = "leader-election"))]
 pub(crate) mod search;

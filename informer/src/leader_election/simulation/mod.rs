@@ -34,6 +34,7 @@ use tokio::time::{Instant, sleep};
 use super::Term;
 use super::tests::{builder_of, lease, leases, server};
 use crate::lease::{CHOSEN_MUTANT, Mutant, set_wall_clock};
+use crate::util::mutant::with_chosen;
 use log::{Log, Outcome};
 use network::{Kind, Network, Weather};
 
@@ -404,8 +405,9 @@ const DEFECTS: [(Mutant, Range<u64>); 2] =
 #[test]
 fn history_of_each_defect_has_a_violation() {
     for (mutant, mut seeds) in DEFECTS {
-        CHOSEN_MUTANT.set(Some(mutant));
-        let found = seeds.find(|seed| !history(*seed).violations.is_empty());
+        let found = with_chosen(&CHOSEN_MUTANT, mutant, || {
+            seeds.find(|seed| !history(*seed).violations.is_empty())
+        });
         println!("{mutant:?} has a violation with the seed {found:?}");
         assert!(found.is_some(), "{mutant:?} survives");
     }

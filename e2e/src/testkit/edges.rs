@@ -22,8 +22,8 @@ pub fn parts() -> Vec<Vec<Step>> {
         managers(),
         names(),
         generated_names(),
-        scale(),
-        refused_scales(),
+        scale_of_gadgets(),
+        refused_scales_of_gadgets(),
         definitions(),
         deletion_with_finalizers(),
         preconditions(),
@@ -293,7 +293,7 @@ fn generated_names() -> Vec<Step> {
 }
 
 /// Returns requests for the scale of a custom resource.
-fn scale() -> Vec<Step> {
+fn scale_of_gadgets() -> Vec<Step> {
     let one = format!("{GADGETS}/g");
     let scale = format!("{one}/scale");
     let to = |count: u32| scale_to("g", &json!({ "replicas": count }));
@@ -352,7 +352,7 @@ fn scale() -> Vec<Step> {
     ]
 }
 
-fn refused_scales() -> Vec<Step> {
+fn refused_scales_of_gadgets() -> Vec<Step> {
     let one = format!("{GADGETS}/r");
     let scale = format!("{one}/scale");
     let missing = format!("{GADGETS}/missing/scale");

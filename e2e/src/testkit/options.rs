@@ -19,9 +19,9 @@ pub fn parts() -> Vec<Vec<Step>> {
         dry_deletions(),
         yaml(),
         other_formats(),
-        scale(),
+        scale_of_deployments(),
         scales_of_sets(),
-        refused_scales(),
+        refused_scales_of_deployments(),
         metadata(),
         deletions(),
         pages(),
@@ -317,7 +317,7 @@ pub(super) fn scale_to(name: &str, spec: &Value) -> Value {
     })
 }
 
-fn scale() -> Vec<Step> {
+fn scale_of_deployments() -> Vec<Step> {
     let one = format!("{DEPLOYMENTS}/s");
     let scale = format!("{one}/scale");
     let replicas = |count: u32| json!({ "spec": { "replicas": count } });
@@ -401,7 +401,7 @@ fn scales_of_sets() -> Vec<Step> {
     steps
 }
 
-fn refused_scales() -> Vec<Step> {
+fn refused_scales_of_deployments() -> Vec<Step> {
     let one = format!("{DEPLOYMENTS}/s");
     let scale = format!("{one}/scale");
     let to = |name: &str, count: i64| scale_to(name, &json!({ "replicas": count }));

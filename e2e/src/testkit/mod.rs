@@ -10,6 +10,7 @@ mod merges;
 mod options;
 mod record;
 mod recorded;
+mod scales;
 mod shards;
 mod step;
 mod traffic;
@@ -27,9 +28,9 @@ use tokio::time::{Instant, sleep};
 use crate::wait::POLL;
 use answer::{Answer, difference, inequality};
 pub use commands::check;
-use edges::{GADGETS, gadgets};
 pub use record::record;
 use recorded::{DEFINITIONS, WIDGETS, definition};
+use scales::{GADGETS, gadgets};
 use step::{Comparison, Step};
 
 /// The name of the program of `kubectl`.

@@ -1,14 +1,14 @@
-//! Requests whose answers depend on options and formats: dry runs, YAML, the subresource `scale`,
-//! instructions of strategic merge patches, and metadata that only the server sets.
+//! Requests whose answers depend on options and formats: dry runs, YAML, instructions of strategic
+//! merge patches, and metadata that only the server sets.
 
 use http::Method;
 use serde_json::{Value, json};
 
 use super::recorded::{MAPS, WIDGETS, map, map_with};
+use super::scales::{refused_scales_of_deployments, scale_of_deployments, scales_of_sets};
 use super::step::{APPLY, MERGE, OPERATIONS, STRATEGIC, Step};
 
 const YAML: &str = "application/yaml";
-const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/e2e/deployments";
 
 /// Returns the requests of each part, which depends on no other part.
 pub fn parts() -> Vec<Vec<Step>> {
@@ -285,156 +285,6 @@ fn other_formats() -> Vec<Step> {
     steps.push(Step::patch(MAPS, MERGE, &json!({})));
     steps.push(Step::delete(&one, &Value::Null));
     steps
-}
-
-/// Returns an object with replicas.
-fn scaled(kind: &str, replicas: u32) -> Value {
-    let labels = json!({ "app": "web" });
-    let containers = json!([{ "name": "web", "image": "1" }]);
-    let expressions = json!([
-        { "key": "tier", "operator": "In", "values": ["b", "a"] },
-        { "key": "app", "operator": "Exists" },
-        { "key": "old", "operator": "DoesNotExist" },
-        { "key": "zone", "operator": "NotIn", "values": ["x"] },
-    ]);
-    json!({
-        "kind": kind, "apiVersion": "apps/v1", "metadata": { "name": "s" },
-        "spec": {
-            "replicas": replicas,
-            "selector": { "matchLabels": labels, "matchExpressions": expressions },
-            "template": {
-                "metadata": { "labels": { "app": "web", "tier": "a" } },
-                "spec": { "containers": containers },
-            },
-        },
-    })
-}
-
-/// Returns a scale of an object with this specification.
-pub(super) fn scale_to(name: &str, spec: &Value) -> Value {
-    json!({
-        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": { "name": name }, "spec": spec,
-    })
-}
-
-fn scale_of_deployments() -> Vec<Step> {
-    let one = format!("{DEPLOYMENTS}/s");
-    let scale = format!("{one}/scale");
-    let replicas = |count: u32| json!({ "spec": { "replicas": count } });
-    let to = |count: u32| scale_to("s", &json!({ "replicas": count }));
-    let apply = |manager: &str, body: &Value| Step::apply(&scale, manager, body);
-    let forced = format!("{scale}?fieldManager=x&force=true");
-    vec![
-        Step::get(&scale),
-        Step::post(format!("{DEPLOYMENTS}?fieldManager=a"), &scaled("Deployment", 3)).contained(),
-        Step::get(&scale).named("s"),
-        Step::put(&scale, &to(2)),
-        Step::get(&one).contained(),
-        Step::put(&scale, &scale_to("s", &json!({}))),
-        Step::get(&one).contained(),
-        Step::put(
-            &scale,
-            &json!({
-                "metadata": { "name": "s", "labels": { "a": "b" } }, "spec": { "replicas": 4 },
-                "status": { "replicas": 9 },
-            }),
-        ),
-        Step::patch(&scale, MERGE, &replicas(5)),
-        Step::patch(&scale, MERGE, &replicas(5)),
-        Step::patch(&scale, STRATEGIC, &replicas(6)),
-        Step::patch(
-            &scale,
-            OPERATIONS,
-            &json!([{ "op": "replace", "path": "/spec/replicas", "value": 7 }]),
-        ),
-        Step::patch(
-            &scale,
-            OPERATIONS,
-            &json!([{ "op": "test", "path": "/spec/replicas", "value": 8 }]),
-        )
-        .reason(),
-        Step::patch(&scale, MERGE, &json!({ "spec": { "replicas": null } })),
-        Step::patch(&scale, MERGE, &replicas(4)),
-        Step::patch(format!("{scale}?dryRun=All"), MERGE, &replicas(8)),
-        Step::get(&scale),
-        apply("x", &to(2)).reason(),
-        Step::patch(&forced, APPLY, &to(2)),
-        Step::get(&one).contained(),
-        Step::apply(&one, "y", &scaled("Deployment", 9)),
-        apply("x", &to(3)),
-        apply("x", &scaled("Deployment", 3)).reason(),
-        Step::patch(format!("{scale}?fieldManager=b"), MERGE, &replicas(4)),
-        Step::patch(format!("{scale}?fieldManager=c"), MERGE, &replicas(5)),
-        Step::get(&one).contained(),
-        Step::patch(format!("{one}/status"), MERGE, &json!({ "status": { "replicas": 2 } }))
-            .contained(),
-        Step::get(&scale),
-        Step::delete(&one, &json!({ "propagationPolicy": "Background" })),
-    ]
-}
-
-fn scales_of_sets() -> Vec<Step> {
-    let mut steps = Vec::new();
-    for (kind, plural) in [("ReplicaSet", "replicasets"), ("StatefulSet", "statefulsets")] {
-        let all = format!("/apis/apps/v1/namespaces/e2e/{plural}");
-        let one = format!("{all}/s");
-        let scale = format!("{one}/scale");
-        let mut object = scaled(kind, 3);
-        if kind == "StatefulSet" {
-            object["spec"]["serviceName"] = "s".into();
-        }
-        steps.extend([
-            Step::post(&all, &object).contained(),
-            Step::get(&scale),
-            Step::put(&scale, &scale_to("s", &json!({ "replicas": 2 }))),
-            Step::patch(&scale, MERGE, &json!({ "spec": { "replicas": 1 } })),
-            Step::get(&one).contained(),
-            Step::delete(&one, &json!({ "propagationPolicy": "Background" })),
-        ]);
-    }
-    steps.extend([
-        Step::get("/apis/apps/v1/namespaces/e2e/daemonsets/s/scale"),
-        Step::get(format!("{MAPS}/s/scale")),
-        // The definition of widgets has no such subresource.
-        Step::get(format!("{WIDGETS}/s/scale")),
-    ]);
-    steps
-}
-
-fn refused_scales_of_deployments() -> Vec<Step> {
-    let one = format!("{DEPLOYMENTS}/s");
-    let scale = format!("{one}/scale");
-    let to = |name: &str, count: i64| scale_to(name, &json!({ "replicas": count }));
-    let with = |field: &str, value: Value| {
-        let mut scale = to("s", 2);
-        scale["metadata"][field] = value;
-        scale
-    };
-    let missing = format!("{DEPLOYMENTS}/missing/scale");
-    vec![
-        Step::post(DEPLOYMENTS, &scaled("Deployment", 3)).contained(),
-        Step::put(&scale, &to("s", -1)),
-        Step::patch(&scale, MERGE, &json!({ "spec": { "replicas": -3 } })),
-        Step::put(&scale, &scale_to("s", &json!({ "replicas": "x" }))).reason(),
-        Step::put(&scale, &to("s", 3_000_000_000)).reason(),
-        Step::put(&scale, &to("t", 2)),
-        Step::put(&scale, &json!({ "spec": { "replicas": 2 } })),
-        Step::put(&scale, &with("namespace", "other".into())),
-        Step::put(&scale, &with("resourceVersion", "1".into())),
-        Step::put(&scale, &with("uid", "x".into())).reason(),
-        Step::put(&scale, &scaled("Deployment", 2)).reason(),
-        Step::raw(Method::PUT, &scale, "x").reason(),
-        Step::raw(Method::PUT, &scale, "[]").reason(),
-        Step::patch(&scale, MERGE, &json!({ "metadata": { "resourceVersion": "1" } })),
-        Step::patch(&scale, MERGE, &json!({ "metadata": { "name": "q" } })),
-        Step::delete(&scale, &Value::Null),
-        Step::post(&scale, &to("s", 2)),
-        Step::get(&missing),
-        Step::put(&missing, &to("missing", 2)),
-        Step::patch(&missing, MERGE, &json!({})),
-        Step::apply(&missing, "x", &to("missing", 2)),
-        Step::delete(&one, &json!({ "propagationPolicy": "Background" })),
-    ]
 }
 
 /// Returns writes of metadata that only the server sets.

@@ -228,7 +228,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         backoff: &mut Backoff,
     ) -> Result<Infallible, Stop> {
         let mut events = None;
-        if !resumes || !self.versions.lock().owes_no_list() {
+        if !resumes || self.versions.lock().owes_list() {
             events = if self.watch_list { self.list_by_watch(backoff).await? } else { None };
             if events.is_none() {
                 self.list().await?;

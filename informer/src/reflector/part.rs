@@ -17,14 +17,14 @@ const LONGEST_PROBE: Duration = Duration::from_secs(60);
 
 impl<K: Send + Sync + 'static> Reflector<K> {
     /// Runs as [`run`](Self::run) does, but the first watch continues from the last version without
-    /// a list, unless [a list is owed](Self::owes_no_list).
+    /// a list, unless [a list is owed](Self::owes_list).
     pub(crate) async fn resume(&self) -> RunError {
         self.run_from(true).await
     }
 
-    /// Returns whether a watch can continue from the last version without a list.
-    pub(crate) fn owes_no_list(&self) -> bool {
-        self.versions.lock().owes_no_list()
+    /// Returns whether a list must come before the next watch.
+    pub(crate) fn owes_list(&self) -> bool {
+        self.versions.lock().owes_list()
     }
 
     /// Requests a list of one object, and drops the object: finds out whether the server lists this
@@ -65,7 +65,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     /// same. Returns the version of the list. A failure is reported; the result is the time to wait
     /// before another attempt. If the token of a page has expired, that attempt requests one page.
     ///
-    /// Call it only if [no list is owed](Self::owes_no_list), and after all threads of earlier runs
+    /// Call it only if [no list is owed](Self::owes_list), and after all threads of earlier runs
     /// have ended their work.
     pub(crate) async fn list_part(&self, backoff: &mut Backoff) -> Result<String, Duration> {
         let listed = self.try_list_part().await;

@@ -174,15 +174,15 @@ impl Versions {
         if is_newer { part.as_deref() } else { self.last() }
     }
 
-    /// Returns whether a watch can continue from [`last`](Self::last) without a list: the last one
-    /// has not ended in a way that needs a list, and the target has received nothing of a list that
-    /// is incomplete.
-    pub(super) fn owes_no_list(&self) -> bool {
-        self.can_resume() && self.least.is_none() && !self.is_list_due
+    /// Returns whether a list must come before the next watch: there is no version to continue
+    /// from, the last watch has ended in a way that needs a list, or the target has received objects
+    /// of a list that is incomplete.
+    pub(super) fn owes_list(&self) -> bool {
+        !(self.can_resume() && self.least.is_none() && !self.is_list_due)
     }
 
     /// Records the end of a list of a part, which began when [no list was
-    /// owed](Self::owes_no_list): its version if it is complete. The target keeps what it has
+    /// owed](Self::owes_list): its version if it is complete. The target keeps what it has
     /// received of an incomplete one, which the caller must list again or delete. `has_expired`
     /// says whether the token of a page had expired.
     #[cfg(feature = "leader-election")]

@@ -194,7 +194,7 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
             })?;
             contents.is_populated = true;
         }
-        let owes_list = !self.reflector.owes_no_list();
+        let owes_list = self.reflector.owes_list();
         if added.is_empty() && (wanted.shards.is_empty() || !owes_list) {
             return Ok(());
         }
@@ -225,7 +225,7 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
     /// Watches the shards that were listed before a list of added shards failed, until the time to
     /// wait before another attempt has passed.
     async fn follow_for(&self, wait: Duration, listed: ShardSet) {
-        if listed.is_empty() || !self.reflector.owes_no_list() {
+        if listed.is_empty() || self.reflector.owes_list() {
             return sleep(wait).await;
         }
         self.filter.select(listed);

@@ -88,7 +88,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
                     Some(Feeder::Reflector(reflector)) => {
                         Ok(Some(vec![Snapshot::of(reflector, None, &selects).await?]))
                     }
-                    Some(Feeder::Parts(parts)) => parts.snapshots(&selects).await,
+                    Some(Feeder::Namespaces(reflectors)) => reflectors.snapshots(&selects).await,
                     Some(Feeder::Shards(_) | Feeder::Stream(_)) | None => Ok(None),
                 }
             }

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::delivery::Cause;
 use super::error::{InformerError, OnError};
-use super::namespaces::{NamespaceStatus, Parts, Plan};
+use super::namespaces::{NamespaceReflectors, NamespaceStatus, NamespacesPlan};
 #[cfg(feature = "runtime")]
 use super::stream::{Events, StreamFeeder};
 use crate::ReflectorError;
@@ -23,7 +23,7 @@ pub(super) enum InformerSource<K> {
     /// A reflector, and the settings that the user chose for it.
     Lists(Arc<dyn ListerWatcher>, Decoding<K>, Choose<K>),
     /// A reflector for each namespace.
-    Parts(Plan, Decoding<K>, Choose<K>),
+    Namespaces(NamespacesPlan, Decoding<K>, Choose<K>),
     /// A reflector of the selected shards.
     #[cfg(feature = "leader-election")]
     Shards(ShardPlan, Decoding<K>, Choose<K>),
@@ -37,8 +37,8 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
         Self::Lists(Arc::new(source), decoding, Box::new(|reflector| reflector))
     }
 
-    pub(super) fn parts(plan: Plan, decoding: Decoding<K>) -> Self {
-        Self::Parts(plan, decoding, Box::new(|reflector| reflector))
+    pub(super) fn namespaces(plan: NamespacesPlan, decoding: Decoding<K>) -> Self {
+        Self::Namespaces(plan, decoding, Box::new(|reflector| reflector))
     }
 
     #[cfg(feature = "leader-election")]
@@ -52,7 +52,7 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
         choice: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync + 'static,
     ) {
         match self {
-            Self::Lists(_, _, choose) | Self::Parts(_, _, choose) => {
+            Self::Lists(_, _, choose) | Self::Namespaces(_, _, choose) => {
                 let before = std::mem::replace(choose, Box::new(|reflector| reflector));
                 *choose = Box::new(move |reflector| choice(before(reflector)));
             }
@@ -79,7 +79,7 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
     pub(super) fn scope(&self) -> (String, String) {
         let (resource, namespace) = match self {
             Self::Lists(source, ..) => source.scope(),
-            Self::Parts(plan, ..) => (plan.resource(), "several namespaces"),
+            Self::Namespaces(plan, ..) => (plan.resource(), "several namespaces"),
             #[cfg(feature = "leader-election")]
             Self::Shards(plan, ..) => plan.scope(),
             #[cfg(feature = "runtime")]
@@ -112,9 +112,10 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
                     .name(name);
                 Feeder::Reflector(Box::new(reflector.build()))
             }
-            Self::Parts(plan, decoding, choose) => {
-                let parts = plan.into_parts(queue, name, decoding, choose, on_error, availability);
-                Feeder::Parts(Box::new(parts))
+            Self::Namespaces(plan, decoding, choose) => {
+                let reflectors =
+                    plan.into_reflectors(queue, name, decoding, choose, on_error, availability);
+                Feeder::Namespaces(Box::new(reflectors))
             }
             #[cfg(feature = "leader-election")]
             Self::Shards(plan, decoding, choose) => {
@@ -182,7 +183,7 @@ impl Availability {
 /// The part of an informer that offers the objects of its source to its queue.
 pub(super) enum Feeder<K> {
     Reflector(Box<Reflector<K>>),
-    Parts(Box<Parts<K>>),
+    Namespaces(Box<NamespaceReflectors<K>>),
     #[cfg(feature = "leader-election")]
     Shards(Box<ShardFeeder<K>>),
     #[cfg(feature = "runtime")]
@@ -196,7 +197,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
             Self::Reflector(reflector) => {
                 let _closed = reflector.run().await;
             }
-            Self::Parts(parts) => parts.run().await,
+            Self::Namespaces(reflectors) => reflectors.run().await,
             #[cfg(feature = "leader-election")]
             Self::Shards(shards) => shards.run().await,
             #[cfg(feature = "runtime")]
@@ -208,7 +209,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
     pub(super) fn last_version(&self) -> Option<String> {
         match self {
             Self::Reflector(reflector) => reflector.last_sync_resource_version(),
-            Self::Parts(parts) => parts.last_version(),
+            Self::Namespaces(reflectors) => reflectors.last_version(),
             #[cfg(feature = "leader-election")]
             Self::Shards(shards) => shards.last_version(),
             #[cfg(feature = "runtime")]
@@ -219,7 +220,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
     pub(super) fn watch_status(&self) -> WatchStatus {
         match self {
             Self::Reflector(reflector) => reflector.watch_status(),
-            Self::Parts(parts) => parts.watch_status(),
+            Self::Namespaces(reflectors) => reflectors.watch_status(),
             #[cfg(feature = "leader-election")]
             Self::Shards(shards) => shards.watch_status(),
             #[cfg(feature = "runtime")]
@@ -237,7 +238,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
 
     /// Returns the state of each namespace. Empty unless the informer has a set of namespaces.
     pub(super) fn namespace_status(&self) -> Vec<NamespaceStatus> {
-        if let Self::Parts(parts) = self { parts.status() } else { Vec::new() }
+        if let Self::Namespaces(reflectors) = self { reflectors.status() } else { Vec::new() }
     }
 }
 
@@ -248,7 +249,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
     pub(super) fn upkeep(&self) -> Option<Arc<dyn crate::compact::Upkeep<K>>> {
         match self {
             Self::Reflector(reflector) => reflector.upkeep(),
-            Self::Parts(parts) => parts.upkeep(),
+            Self::Namespaces(reflectors) => reflectors.upkeep(),
             #[cfg(feature = "leader-election")]
             Self::Shards(shards) => shards.upkeep(),
             #[cfg(feature = "runtime")]
@@ -260,7 +261,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
     pub(super) fn is_idle(&self) -> bool {
         match self {
             Self::Reflector(reflector) => reflector.work().is_idle(),
-            Self::Parts(parts) => parts.is_idle(),
+            Self::Namespaces(reflectors) => reflectors.is_idle(),
             #[cfg(feature = "leader-election")]
             Self::Shards(shards) => shards.is_idle(),
             #[cfg(feature = "runtime")]
@@ -272,7 +273,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
     pub(super) async fn wait_idle(&self) {
         match self {
             Self::Reflector(reflector) => reflector.work().wait_idle().await,
-            Self::Parts(parts) => parts.wait_idle().await,
+            Self::Namespaces(reflectors) => reflectors.wait_idle().await,
             #[cfg(feature = "leader-election")]
             Self::Shards(shards) => shards.wait_idle().await,
             #[cfg(feature = "runtime")]

@@ -24,7 +24,7 @@ use super::{HandlerOptions, Notification, SharedInformer};
 use crate::util::dns::is_label;
 use crate::util::sleep::with_catching_waker;
 pub use parts::NamespaceStatus;
-pub(super) use parts::{Parts, Plan};
+pub(super) use parts::{NamespaceReflectors, NamespacesPlan};
 
 /// The largest number of notifications of an informer that are handled by one update of a set.
 const MOST_CHANGES: usize = 1_024;

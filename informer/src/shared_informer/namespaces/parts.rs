@@ -38,14 +38,14 @@ type MakeSource = Box<dyn Fn(&str) -> Box<dyn ListerWatcher> + Send + Sync>;
 
 /// The set of namespaces of an informer that is not built yet, and the function that makes their
 /// lister-watchers.
-pub(in crate::shared_informer) struct Plan {
+pub(in crate::shared_informer) struct NamespacesPlan {
     namespaces: Namespaces,
     source: MakeSource,
     /// A lister-watcher that is used only for the name of the resource.
     template: Box<dyn ListerWatcher>,
 }
 
-impl Plan {
+impl NamespacesPlan {
     pub(super) fn new(namespaces: Namespaces, source: MakeSource) -> Self {
         let template = source("");
         Self { namespaces, source, template }
@@ -56,7 +56,7 @@ impl Plan {
     }
 
     /// Returns the reflectors, which feed `queue`. `choose` sets their options.
-    pub(in crate::shared_informer) fn into_parts<K>(
+    pub(in crate::shared_informer) fn into_reflectors<K>(
         self,
         queue: Arc<dyn Scoped<K>>,
         name: String,
@@ -64,7 +64,7 @@ impl Plan {
         choose: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K>,
         on_error: OnError,
         availability: watch::Sender<Availability>,
-    ) -> Parts<K>
+    ) -> NamespaceReflectors<K>
     where
         K: Send + Sync + 'static,
     {
@@ -75,7 +75,7 @@ impl Plan {
         let report =
             |error| on_error.report(&InformerError::Reflector(&ReflectorError::Scope(error)));
         let waits = queue.add_scope(no_keys()).map_err(report).ok();
-        Parts {
+        NamespaceReflectors {
             namespaces: self.namespaces,
             source: self.source,
             seen: watch::Sender::default(),
@@ -93,13 +93,13 @@ impl Plan {
     }
 }
 
-/// Returns a scope without keys, for [`Parts::waits`].
+/// Returns a scope without keys, for [`NamespaceReflectors::waits`].
 fn no_keys() -> KeyScope {
     KeyScope::namespace("")
 }
 
 /// The reflectors of a set of namespaces.
-pub(in crate::shared_informer) struct Parts<K> {
+pub(in crate::shared_informer) struct NamespaceReflectors<K> {
     namespaces: Namespaces,
     source: MakeSource,
     /// The set that was last read. It changes only after the scopes of new namespaces were added.
@@ -117,7 +117,7 @@ pub(in crate::shared_informer) struct Parts<K> {
     /// lists.
     waits: Mutex<Option<ScopeId>>,
     /// The namespaces that are listed and watched, or whose objects are being removed.
-    by_name: Mutex<BTreeMap<Arc<str>, Arc<Part<K>>>>,
+    by_name: Mutex<BTreeMap<Arc<str>, Arc<NamespaceReflector<K>>>>,
     histories: Histories,
     /// The threads that remove the objects of namespaces.
     threads: Threads,
@@ -150,7 +150,7 @@ impl RefusedNames {
 }
 
 /// A namespace and its reflector.
-struct Part<K> {
+struct NamespaceReflector<K> {
     scope: ScopeId,
     progress: Arc<NamespaceProgress>,
     /// Whether an object was offered, even if only by an incomplete list.
@@ -160,7 +160,7 @@ struct Part<K> {
     has_left: Arc<AtomicBool>,
     /// Whether the scope is being removed. Only the task of the informer reads and writes it.
     is_leaving: AtomicBool,
-    /// The reflector. It is built when the part first runs, because the function that makes its
+    /// The reflector. It is built when it first runs, because the function that makes its
     /// lister-watcher is user code.
     reflector: OnceLock<Reflector<K>>,
 }
@@ -229,7 +229,7 @@ pub struct NamespaceStatus {
     pub watch: WatchStatus,
 }
 
-impl<K: Send + Sync + 'static> Parts<K> {
+impl<K: Send + Sync + 'static> NamespaceReflectors<K> {
     #[cfg(feature = "compact")]
     pub(in crate::shared_informer) fn upkeep(&self) -> Option<Arc<dyn crate::compact::Upkeep<K>>> {
         self.decode.clone().upkeep()
@@ -238,7 +238,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
     /// Feeds the queue until it is closed.
     pub(in crate::shared_informer) async fn run(&self) {
         let run = async {
-            tokio::join!(self.run_parts(), self.resync());
+            tokio::join!(self.run_all(), self.resync());
         };
         tokio::select! {
             _closed = self.queue.closed() => {}
@@ -247,7 +247,7 @@ impl<K: Send + Sync + 'static> Parts<K> {
     }
 
     /// Keeps a reflector running for each namespace in the set.
-    async fn run_parts(&self) {
+    async fn run_all(&self) {
         let mut changes = self.namespaces.set.subscribe();
         let mut running = FuturesUnordered::new();
         let mut backoff = self.options.backoff();
@@ -256,9 +256,9 @@ impl<K: Send + Sync + 'static> Parts<K> {
             let mut is_refused = false;
             for name in &set.names {
                 match self.add(name) {
-                    Ok(part) => {
-                        let feed = |part| within_budget(self.feed(name.clone(), part));
-                        running.extend(part.map(feed));
+                    Ok(entry) => {
+                        let feed = |entry| within_budget(self.feed(name.clone(), entry));
+                        running.extend(entry.map(feed));
                     }
                     Err(error) => {
                         is_refused = true;
@@ -284,19 +284,19 @@ impl<K: Send + Sync + 'static> Parts<K> {
         }
     }
 
-    /// Adds a namespace, and returns its part, which the caller runs. Returns `None` if the
-    /// namespace already has a part, even one that is still being removed. If that part is being
-    /// listed for the last time, because the namespace had left the set, the part stays, and the
-    /// informer waits for it again.
-    fn add(&self, name: &Arc<str>) -> Result<Option<Arc<Part<K>>>, ScopeError> {
+    /// Adds a namespace, and returns its entry, which the caller runs. Returns `None` if the
+    /// namespace already has an entry, even one that is still being removed. If the namespace had
+    /// left the set and is being listed for the last time, its entry stays, and the informer waits
+    /// for it again.
+    fn add(&self, name: &Arc<str>) -> Result<Option<Arc<NamespaceReflector<K>>>, ScopeError> {
         // Not in one statement with the `if`, which would hold the lock while waiters are woken.
         let known = self.by_name.lock().get(name).cloned();
-        if let Some(part) = known {
-            self.count_again(&part);
+        if let Some(entry) = known {
+            self.count_again(&entry);
             return Ok(None);
         }
         let scope = self.queue.add_scope(KeyScope::namespace(&**name))?;
-        let part = Arc::new(Part {
+        let entry = Arc::new(NamespaceReflector {
             scope,
             progress: Arc::default(),
             has_objects: Arc::default(),
@@ -305,33 +305,33 @@ impl<K: Send + Sync + 'static> Parts<K> {
             is_leaving: AtomicBool::new(false),
             reflector: OnceLock::new(),
         });
-        self.by_name.lock().insert(name.clone(), part.clone());
-        Ok(Some(part))
+        self.by_name.lock().insert(name.clone(), entry.clone());
+        Ok(Some(entry))
     }
 
     /// Makes the informer wait again for a namespace that has left the set and comes back before it
     /// is removed, unless the namespace was waived because of a failure. Call it before the set is
     /// stored in [`seen`](Self::seen), so that no removal of another namespace can complete the
     /// initial population in between.
-    fn count_again(&self, part: &Part<K>) {
+    fn count_again(&self, entry: &NamespaceReflector<K>) {
         // Relaxed: only this task accesses it.
-        if part.is_leaving.load(Ordering::Relaxed) || !part.has_left() {
+        if entry.is_leaving.load(Ordering::Relaxed) || !entry.has_left() {
             return;
         }
         // Relaxed: as in `feed`.
-        part.has_left.store(false, Ordering::Relaxed);
+        entry.has_left.store(false, Ordering::Relaxed);
         // The scope may still be excluded because of an earlier failure.
-        if !part.progress.is_waived() {
-            self.queue.await_scope(&part.scope);
+        if !entry.progress.is_waived() {
+            self.queue.await_scope(&entry.scope);
         }
     }
 
     /// Returns whether each namespace has a scope that is not being removed.
     fn have_scopes(&self, names: &BTreeSet<Arc<str>>) -> bool {
-        let parts = self.by_name.lock();
+        let entries = self.by_name.lock();
         // Relaxed: only this task accesses it.
-        let stays = |part: &Arc<Part<K>>| !part.is_leaving.load(Ordering::Relaxed);
-        names.iter().all(|name| parts.get(name).is_some_and(stays))
+        let stays = |entry: &Arc<NamespaceReflector<K>>| !entry.is_leaving.load(Ordering::Relaxed);
+        names.iter().all(|name| entries.get(name).is_some_and(stays))
     }
 
     /// Keeps the initial population from ending before [`end_wait`](Self::end_wait) is called. If
@@ -372,22 +372,22 @@ impl<K: Send + Sync + 'static> Parts<K> {
     /// Lists and watches a namespace while it is in the set, and then removes its objects. If the
     /// list of another namespace shows that the API server was restored from a backup, the
     /// namespace is listed again after a backoff.
-    async fn feed(&self, name: Arc<str>, part: Arc<Part<K>>) {
+    async fn feed(&self, name: Arc<str>, entry: Arc<NamespaceReflector<K>>) {
         let mut set = self.seen.subscribe();
         let mut restarts = self.options.backoff();
         loop {
             let history = self.histories.current();
             let is_outdated = async {
-                part.history.outdated(history).await;
+                entry.history.outdated(history).await;
                 // All namespaces are outdated at once. If lists go back in time again and again,
                 // for example because a proxy has two API servers with different histories behind
                 // it, each of these lists would cause a new list of every namespace. The backoff
                 // limits their number.
                 sleep(restarts.next(None)).await;
-                part.history.outdated(history).await;
+                entry.history.outdated(history).await;
             };
             tokio::select! {
-                () = self.reflect(&name, &part) => {}
+                () = self.reflect(&name, &entry) => {}
                 // The next run begins with a list.
                 () = is_outdated => continue,
                 _removed = with_catching_waker(set.wait_for(|set| !set.names.contains(&name))) => {}
@@ -396,95 +396,100 @@ impl<K: Send + Sync + 'static> Parts<K> {
                 break;
             }
             // Relaxed: a state for users; nothing is published through it.
-            part.has_left.store(true, Ordering::Relaxed);
+            entry.has_left.store(true, Ordering::Relaxed);
             // The final list may take long, and nothing must wait for it.
-            self.queue.waive_scope(&part.scope);
+            self.queue.waive_scope(&entry.scope);
             tokio::select! {
                 // The scope counts again already (see `count_again`), so it must not be removed.
                 biased;
                 // Its objects are those of the same scope, so the reflector continues.
                 _added = with_catching_waker(set.wait_for(|set| set.names.contains(&name))) => {}
-                () = self.list_again(&name, &part) => break,
+                () = self.list_again(&name, &entry) => break,
             }
         }
         // Relaxed: only this task accesses it.
-        part.is_leaving.store(true, Ordering::Relaxed);
+        entry.is_leaving.store(true, Ordering::Relaxed);
         // An informer that stops waits for the threads of the namespaces that it knows.
-        part.wait_idle().await;
-        self.remove_scope(&part.scope, |error| self.report(&name, error)).await;
+        entry.wait_idle().await;
+        self.remove_scope(&entry.scope, |error| self.report(&name, error)).await;
         self.refused.remove(&name);
         self.by_name.lock().remove(&name);
         // The lister-watcher is user code.
-        ignore_panic(|| drop(part));
+        ignore_panic(|| drop(entry));
     }
 
     /// Lists once more a namespace that may have been deleted. The list deletes the objects that
     /// no longer exist, so that they do not count as removed with the namespace. New and changed
     /// objects are not offered, unless the queue cannot tell yet which objects are known. If no
     /// object of the namespace was ever offered, nothing is listed.
-    async fn list_again(&self, name: &Arc<str>, part: &Arc<Part<K>>) {
+    async fn list_again(&self, name: &Arc<str>, entry: &Arc<NamespaceReflector<K>>) {
         // A thread may still be working for a run that was dropped. Its commit of an older list
         // must not come after the final list. The commit makes the scope count again, so the scope
         // is waived once more.
-        part.wait_idle().await;
-        self.queue.waive_scope(&part.scope);
-        let Some(reflector) = part.reflector.get() else { return };
+        entry.wait_idle().await;
+        self.queue.waive_scope(&entry.scope);
+        let Some(reflector) = entry.reflector.get() else { return };
         // Relaxed: `InScope` sets the flag when it offers an object, and no work is in flight now.
         // If no object was offered, none has to be deleted.
-        if !part.has_objects.load(Ordering::Relaxed) {
+        if !entry.has_objects.load(Ordering::Relaxed) {
             return;
         }
         if let Err(panic) = catching(Box::pin(reflector.list_newest())).await {
-            self.report_panic(name, part, panic);
+            self.report_panic(name, entry, panic);
         }
     }
 
     /// Runs the reflector of a namespace. A panic of its lister-watcher is reported, and the
     /// reflector is run again after a backoff.
-    async fn reflect(&self, name: &Arc<str>, part: &Arc<Part<K>>) {
+    async fn reflect(&self, name: &Arc<str>, entry: &Arc<NamespaceReflector<K>>) {
         let mut backoff = self.options.backoff();
         loop {
             let running = async {
-                let reflector = part.reflector.get_or_init(|| self.reflector(name, part));
+                let reflector = entry.reflector.get_or_init(|| self.reflector(name, entry));
                 reflector.run().await
             };
             match catching(Box::pin(running)).await {
                 // The queue is closed, so the informer ends as well.
                 Ok(_closed) => return std::future::pending().await,
                 Err(panic) => {
-                    self.report_panic(name, part, panic);
+                    self.report_panic(name, entry, panic);
                     sleep(backoff.next(None)).await;
                 }
             }
         }
     }
 
-    fn report_panic(&self, name: &Arc<str>, part: &Part<K>, panic: Box<dyn Any + Send>) {
+    fn report_panic(
+        &self,
+        name: &Arc<str>,
+        entry: &NamespaceReflector<K>,
+        panic: Box<dyn Any + Send>,
+    ) {
         let error = ReflectorError::Panicked { message: panic_message(panic) };
-        self.reporter(name, part)(&error);
+        self.reporter(name, entry)(&error);
     }
 
     fn report(&self, namespace: &str, error: &ReflectorError) {
         self.on_error.report(&InformerError::Namespace { namespace, error });
     }
 
-    fn reflector(&self, name: &Arc<str>, part: &Part<K>) -> Reflector<K> {
-        let (queue, scope) = (self.queue.clone(), part.scope.clone());
+    fn reflector(&self, name: &Arc<str>, entry: &NamespaceReflector<K>) -> Reflector<K> {
+        let (queue, scope) = (self.queue.clone(), entry.scope.clone());
         let (name_listed, refused) = (name.clone(), self.refused.clone());
-        let progress = part.progress.clone();
+        let progress = entry.progress.clone();
         let on_reached = Arc::new(move || {
             if progress.reached() {
                 refused.remove(&name_listed);
             }
         });
-        let (has_objects, history) = (part.has_objects.clone(), part.history.clone());
-        let is_last = part.has_left.clone();
+        let (has_objects, history) = (entry.has_objects.clone(), entry.history.clone());
+        let is_last = entry.has_left.clone();
         let target = Arc::new(InScope { queue, scope, has_objects, history, is_last, on_reached });
         let source = (self.source)(name);
         let decode = self.decode.clone();
         ReflectorBuilder::new(source, target, Box::new(|_, _, _| decode))
             .with_options(self.options.clone())
-            .on_error(self.reporter(name, part))
+            .on_error(self.reporter(name, entry))
             .build()
     }
 
@@ -492,11 +497,11 @@ impl<K: Send + Sync + 'static> Parts<K> {
     fn reporter(
         &self,
         name: &Arc<str>,
-        part: &Part<K>,
+        entry: &NamespaceReflector<K>,
     ) -> impl Fn(&ReflectorError) + Send + Sync + use<K> {
-        let (name, scope, queue) = (name.clone(), part.scope.clone(), self.queue.clone());
+        let (name, scope, queue) = (name.clone(), entry.scope.clone(), self.queue.clone());
         let (namespaces, refused) = (self.namespaces.clone(), self.refused.clone());
-        let (on_error, progress) = (self.on_error.clone(), part.progress.clone());
+        let (on_error, progress) = (self.on_error.clone(), entry.progress.clone());
         move |error| {
             if namespaces.set.borrow().is_optional(&name) {
                 if progress.ends_wait(error) {
@@ -524,20 +529,20 @@ impl<K: Send + Sync + 'static> Parts<K> {
     }
 
     /// Returns the state of each namespace that `counts` accepts.
-    fn status_of(&self, counts: impl Fn(&Part<K>) -> bool) -> Vec<NamespaceStatus> {
-        let status = |(name, part): (&Arc<str>, &Arc<Part<K>>)| NamespaceStatus {
+    fn status_of(&self, counts: impl Fn(&NamespaceReflector<K>) -> bool) -> Vec<NamespaceStatus> {
+        let status = |(name, entry): (&Arc<str>, &Arc<NamespaceReflector<K>>)| NamespaceStatus {
             namespace: name.to_string(),
-            has_listed: part.progress.has_listed(),
-            is_waived: part.progress.is_waived(),
-            watch: part.reflector.get().map(Reflector::watch_status).unwrap_or_default(),
+            has_listed: entry.progress.has_listed(),
+            is_waived: entry.progress.is_waived(),
+            watch: entry.reflector.get().map(Reflector::watch_status).unwrap_or_default(),
         };
-        self.by_name.lock().iter().filter(|(_, part)| counts(part)).map(status).collect()
+        self.by_name.lock().iter().filter(|(_, entry)| counts(entry)).map(status).collect()
     }
 
     /// Returns the state of all watches together. Namespaces that the informer does not wait for
     /// count with their errors only, and those that have left the set not at all.
     pub(in crate::shared_informer) fn watch_status(&self) -> WatchStatus {
-        let status = self.status_of(|part| !part.has_left());
+        let status = self.status_of(|entry| !entry.has_left());
         let errors = status.iter().filter_map(|status| status.watch.last_error.clone());
         let counting = || status.iter().filter(|status| !status.is_waived);
         let watches = || counting().map(|status| &status.watch);
@@ -558,15 +563,17 @@ impl<K: Send + Sync + 'static> Parts<K> {
         if self.waits.lock().is_some() {
             return Ok(None);
         }
-        let parts: Vec<_> = {
-            let parts = self.by_name.lock();
-            let counts = |part: &&Arc<Part<K>>| !part.progress.is_waived() && !part.has_left();
-            let counting = parts.iter().filter(|(_, part)| counts(part));
-            counting.map(|(name, part)| (name.clone(), part.clone())).collect()
+        let entries: Vec<_> = {
+            let entries = self.by_name.lock();
+            let counts = |entry: &&Arc<NamespaceReflector<K>>| {
+                !entry.progress.is_waived() && !entry.has_left()
+            };
+            let counting = entries.iter().filter(|(_, entry)| counts(entry));
+            counting.map(|(name, entry)| (name.clone(), entry.clone())).collect()
         };
-        let mut snapshots = Vec::with_capacity(parts.len());
-        for (name, part) in parts {
-            let Some(reflector) = part.reflector.get() else { return Ok(None) };
+        let mut snapshots = Vec::with_capacity(entries.len());
+        for (name, entry) in entries {
+            let Some(reflector) = entry.reflector.get() else { return Ok(None) };
             snapshots.push(Snapshot::of(reflector, Some(name), selects).await?);
         }
         Ok(Some(snapshots))
@@ -576,9 +583,10 @@ impl<K: Send + Sync + 'static> Parts<K> {
     /// or `None` while a namespace has no version. Namespaces that the informer does not wait for,
     /// and those that have left the set, do not count.
     pub(in crate::shared_informer) fn last_version(&self) -> Option<String> {
-        let parts = self.by_name.lock();
-        let counting = parts.values().filter(|part| !part.progress.is_waived() && !part.has_left());
-        let versions = counting.map(|part| ResourceVersion::parse(&part.last_version()?));
+        let entries = self.by_name.lock();
+        let counting =
+            entries.values().filter(|entry| !entry.progress.is_waived() && !entry.has_left());
+        let versions = counting.map(|entry| ResourceVersion::parse(&entry.last_version()?));
         versions.min().flatten().map(|version| version.to_string())
     }
 }
@@ -600,26 +608,26 @@ pub(super) async fn within_budget<F: Future>(future: F) -> F::Output {
     .await
 }
 
-impl<K> Parts<K> {
+impl<K> NamespaceReflectors<K> {
     /// Returns whether no thread works for a namespace any more.
     pub(in crate::shared_informer) fn is_idle(&self) -> bool {
-        self.threads.work.is_idle() && self.running().iter().all(|part| part.is_idle())
+        self.threads.work.is_idle() && self.running().iter().all(|entry| entry.is_idle())
     }
 
     /// Waits until no thread works for a namespace any more.
     pub(in crate::shared_informer) async fn wait_idle(&self) {
-        for part in self.running() {
-            part.wait_idle().await;
+        for entry in self.running() {
+            entry.wait_idle().await;
         }
         self.threads.work.wait_idle().await;
     }
 
-    fn running(&self) -> Vec<Arc<Part<K>>> {
+    fn running(&self) -> Vec<Arc<NamespaceReflector<K>>> {
         self.by_name.lock().values().cloned().collect()
     }
 }
 
-impl<K> Part<K> {
+impl<K> NamespaceReflector<K> {
     fn is_idle(&self) -> bool {
         self.reflector.get().is_none_or(|reflector| reflector.work().is_idle())
     }
@@ -631,13 +639,13 @@ impl<K> Part<K> {
     }
 }
 
-impl<K: Send + Sync + 'static> Part<K> {
+impl<K: Send + Sync + 'static> NamespaceReflector<K> {
     fn last_version(&self) -> Option<String> {
         self.reflector.get()?.last_sync_resource_version()
     }
 
     fn has_left(&self) -> bool {
-        // Relaxed: as in `Parts::feed`.
+        // Relaxed: as in `NamespaceReflectors::feed`.
         self.has_left.load(Ordering::Relaxed)
     }
 }

@@ -7,7 +7,7 @@
 //! * `batches.rs`: passes a relist to the target in batches, and decodes changed objects only.
 //! * `limits.rs`: the time limits of a list.
 //! * `metrics.rs`: the metrics and spans of a reflector.
-//! * `part.rs`: a list of a part of the objects, for a member of a sharded group.
+//! * `subset.rs`: a list of a subset of the objects, for a member of a sharded group.
 //! * `resync.rs`: the periodic resync of the target.
 //! * `snapshot.rs`: a consistent list of metadata, for sharded controllers.
 //! * `status.rs`: the state of the watch, for users and for metrics.
@@ -25,12 +25,12 @@ mod error;
 mod limits;
 mod list;
 mod metrics;
-#[cfg(feature = "leader-election")]
-mod part;
 mod resync;
 #[cfg(all(feature = "leader-election", feature = "runtime"))]
 mod snapshot;
 pub(crate) mod status;
+#[cfg(feature = "leader-election")]
+mod subset;
 mod target;
 mod threads;
 mod versions;

@@ -204,10 +204,10 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
             self.reflector.list_all(backoff).await?;
         } else {
             self.filter.select(added);
-            self.filter.begin_part();
-            let listed = self.reflector.list_part(backoff).await;
+            self.filter.begin_subset();
+            let listed = self.reflector.list_subset(backoff).await;
             self.filter.select(wanted.shards);
-            self.filter.end_part(added, listed.as_deref().ok());
+            self.filter.end_subset(added, listed.as_deref().ok());
             if let Err(wait) = listed {
                 // A thread may still be offering a part of the list.
                 self.reflector.work().wait_idle().await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::batches::{BatchPart, BatchSender, Batches, PartOutcome, keep_unlisted, receive};
+use super::batches::{Batch, BatchOutcome, BatchSender, Batches, keep_unlisted, receive};
 use super::error::{ListFailure, ReflectorError, Stop};
 use super::limits::Limits;
 use super::target::Pieces;
@@ -143,13 +143,13 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         batches: Batches,
     ) -> Result<(Box<dyn Pieces<K>>, usize), ListFailure> {
         let mut items = 0;
-        let report = |outcome: PartOutcome| {
+        let record = |outcome: BatchOutcome| {
             items += outcome.items;
             self.metrics.record(|metrics| metrics.received(&outcome));
             outcome.errors.iter().for_each(|error| self.report(error));
         };
         let received =
-            receive(&self.target, pieces, &self.decoder, &self.threads, batches, report).await;
+            receive(&self.target, pieces, &self.decoder, &self.threads, batches, record).await;
         received.map(|pieces| (pieces, items)).map_err(ListFailure::Stop)
     }
 
@@ -216,13 +216,13 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                         let remaining =
                             usize::try_from(found.remaining.unwrap_or(0)).unwrap_or(usize::MAX);
                         sender
-                            .send(BatchPart::Expect(
+                            .send(Batch::Expect(
                                 remaining.saturating_add(items + request.limit as usize),
                             ))
                             .await;
                         if request.continue_token.is_none() {
                             if self.versions.lock().is_of_another_history(&found.resource_version) {
-                                sender.send(BatchPart::IgnoreVersions).await;
+                                sender.send(Batch::IgnoreVersions).await;
                             }
                             self.record_first_page(&request, &found);
                             first_page.clone_from(&found);

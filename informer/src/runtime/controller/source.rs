@@ -19,8 +19,8 @@ use super::start::{Started, Terms};
 use crate::KubeMeta;
 use crate::lister_watcher::KubeListerWatcher;
 use crate::reflector::{ReflectorBuilder, ReflectorError};
-use crate::runtime::form::{Form, Part};
-use crate::runtime::predicates::{affects_deletion, part_of};
+use crate::runtime::form::{Form, MetaField};
+use crate::runtime::predicates::{affects_deletion, field_of};
 use crate::runtime::watcher;
 use crate::shared_informer::{
     Availability, Buffer, HandlerOptions, InformerError, Notification, Registration,
@@ -37,8 +37,8 @@ const MOST_WAITING: usize = 1_024;
 pub(super) enum UpdateFilter<F: Form> {
     /// Every update triggers reconciles.
     Every,
-    /// An update triggers reconciles if it changes this part of the metadata.
-    Changed(Part),
+    /// An update triggers reconciles if it changes this field of the metadata.
+    Changed(MetaField),
     /// The predicate receives decoded objects.
     Decoded(Box<Predicate<F::Object>>),
     /// The predicate receives the objects as they are stored.
@@ -52,8 +52,8 @@ impl<F: Form> UpdateFilter<F> {
     /// Creates the filter of a predicate over decoded objects. If the predicate is one of
     /// [`predicates`](crate::runtime::predicates) that compare metadata, nothing is decoded for it.
     pub(super) fn of(predicate: impl Fn(&F::Object, &F::Object) -> bool + Send + 'static) -> Self {
-        match part_of::<F::Object, _>(&predicate) {
-            Some(part) => Self::Changed(part),
+        match field_of::<F::Object, _>(&predicate) {
+            Some(field) => Self::Changed(field),
             None => Self::Decoded(Box::new(predicate)),
         }
     }
@@ -64,7 +64,7 @@ impl<F: Form> UpdateFilter<F> {
         match self {
             Self::Every => true,
             _ if affects_deletion(&**old, &**new) => true,
-            Self::Changed(part) => F::differs(old, new, *part),
+            Self::Changed(field) => F::differs(old, new, *field),
             Self::Decoded(predicate) => match (old.view(), new.view()) {
                 (Ok(old), Ok(new)) => predicate(&old, &new),
                 _ => true,

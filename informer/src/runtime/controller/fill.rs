@@ -31,7 +31,8 @@ use crate::reflector::{Backoff, ListedMeta};
 use crate::runtime::watcher;
 use crate::sharding::{ObjectId, Selection, ShardSet};
 use crate::shared_informer::{
-    Availability, InformerError, Registration, Selects, SharedInformer, Snapshot, TakeSnapshots,
+    Availability, InformerError, Registration, SharedInformer, Snapshot, SnapshotFilter,
+    TakeSnapshots,
 };
 use crate::util::sleep::{wait_until_some, with_catching_waker};
 
@@ -250,7 +251,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
         let mut backoff = Backoff::default();
         let mut first = None;
         loop {
-            let snapshots = match (self.snapshots)(self.selects(shards)).await {
+            let snapshots = match (self.snapshots)(self.snapshot_filter(shards)).await {
                 Ok(Some(snapshots)) => snapshots,
                 Ok(None) => {
                     sleep(NOT_READY).await;
@@ -349,9 +350,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
         }
     }
 
-    /// Returns the selection of the objects that must be in the store: those of the shards, or all
+    /// Returns the filter of the objects that must be in the store: those of the shards, or all
     /// related objects, because a reconcile may read any of them.
-    fn selects(&self, shards: ShardSet) -> Selects {
+    fn snapshot_filter(&self, shards: ShardSet) -> SnapshotFilter {
         if !self.terms.is_main {
             return Arc::new(|_| true);
         }

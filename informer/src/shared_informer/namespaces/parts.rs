@@ -30,7 +30,7 @@ use crate::reflector::{
 use crate::shared_informer::error::{InformerError, OnError};
 use crate::shared_informer::source::Availability;
 #[cfg(all(feature = "leader-election", feature = "runtime"))]
-use crate::shared_informer::{Selects, Snapshot};
+use crate::shared_informer::{Snapshot, SnapshotFilter};
 use crate::util::catching::catching;
 use crate::util::sleep::with_catching_waker;
 
@@ -558,7 +558,7 @@ impl<K: Send + Sync + 'static> NamespaceReflectors<K> {
     #[cfg(all(feature = "leader-election", feature = "runtime"))]
     pub(in crate::shared_informer) async fn snapshots(
         &self,
-        selects: &Selects,
+        filter: &SnapshotFilter,
     ) -> Result<Option<Vec<Snapshot>>, RequestError> {
         if self.waits.lock().is_some() {
             return Ok(None);
@@ -574,7 +574,7 @@ impl<K: Send + Sync + 'static> NamespaceReflectors<K> {
         let mut snapshots = Vec::with_capacity(entries.len());
         for (name, entry) in entries {
             let Some(reflector) = entry.reflector.get() else { return Ok(None) };
-            snapshots.push(Snapshot::of(reflector, Some(name), selects).await?);
+            snapshots.push(Snapshot::of(reflector, Some(name), filter).await?);
         }
         Ok(Some(snapshots))
     }

@@ -29,7 +29,7 @@ pub(crate) type SnapshotFilter = Arc<dyn Fn(&ListedMeta) -> bool + Send + Sync>;
 
 /// A function that lists the objects of an informer. It returns `None` while the informer does not
 /// list all of its namespaces yet, and after the informer was dropped.
-pub(crate) type TakeSnapshots = Box<
+pub(crate) type SnapshotLister = Box<
     dyn Fn(SnapshotFilter) -> BoxFuture<'static, Result<Option<Vec<Snapshot>>, RequestError>>
         + Send
         + Sync,
@@ -74,7 +74,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// beside the informer's own lists. Returns `None` if the objects come from a stream, have
     /// custom keys, or are in an in-order queue, which has no applied version. The function does
     /// not keep the informer from stopping when its last owner drops it.
-    pub(crate) fn snapshots(&self) -> Option<TakeSnapshots> {
+    pub(crate) fn snapshot_lister(&self) -> Option<SnapshotLister> {
         let is_stream = matches!(self.inner.feeder, Feeder::Stream(_));
         let is_in_order = matches!(self.inner.queue, InformerQueue::InOrder(_));
         if is_stream || is_in_order || !self.inner.store.keys().is_meta_namespace() {

@@ -32,7 +32,7 @@ use crate::runtime::watcher;
 use crate::sharding::{ObjectId, Selection, ShardSet};
 use crate::shared_informer::{
     Availability, InformerError, Registration, SharedInformer, Snapshot, SnapshotFilter,
-    TakeSnapshots,
+    SnapshotLister,
 };
 use crate::util::sleep::{wait_until_some, with_catching_waker};
 
@@ -92,7 +92,7 @@ impl Fills {
             self.informers.push((terms, Arc::new(SelectionFill { selection, registration })));
             return Ok(());
         }
-        let Some(snapshots) = informer.snapshots() else {
+        let Some(snapshot_lister) = informer.snapshot_lister() else {
             let error = RunnerError::NotListable { informer: informer.title() };
             tracing::error!("{error}; the controller ends");
             return Err(error);
@@ -100,7 +100,7 @@ impl Fills {
         let fill = InformerFill {
             title: informer.title(),
             store: informer.store(),
-            snapshots,
+            snapshot_lister,
             registration,
             changed,
             availability: informer.availability(),
@@ -188,7 +188,7 @@ impl<K: Send + Sync + 'static> Fill for SelectionFill<K> {
 struct InformerFill<K: Send + Sync + 'static, M: Meta<K>> {
     title: String,
     store: IndexReader<K, M>,
-    snapshots: TakeSnapshots,
+    snapshot_lister: SnapshotLister,
     registration: Registration<K>,
     changed: Arc<Notify>,
     availability: watch::Receiver<Availability>,
@@ -251,7 +251,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
         let mut backoff = Backoff::default();
         let mut first = None;
         loop {
-            let snapshots = match (self.snapshots)(self.snapshot_filter(shards)).await {
+            let snapshots = match (self.snapshot_lister)(self.snapshot_filter(shards)).await {
                 Ok(Some(snapshots)) => snapshots,
                 Ok(None) => {
                     sleep(NOT_READY).await;

@@ -23,7 +23,7 @@ use tokio::time::{sleep, timeout};
 
 use super::error::RunnerError;
 use super::permitted::Sharding;
-use super::start::Terms;
+use super::start::InformerRole;
 use super::stored::for_each_stored;
 use crate::ReflectorError;
 use crate::lister_watcher::RequestError;
@@ -47,7 +47,7 @@ const LIST_AGAIN: Duration = Duration::from_secs(10);
 pub(super) struct Fills {
     sharding: Sharding,
     errors: mpsc::Sender<watcher::Error>,
-    informers: Vec<(Terms, Arc<dyn Fill>)>,
+    informers: Vec<(InformerRole, Arc<dyn Fill>)>,
     /// The title of the informer of the main objects.
     main: String,
     /// The selection of the informer of the main objects, if that has only those of the shards that
@@ -82,14 +82,14 @@ impl Fills {
         informer: &SharedInformer<K, M>,
         registration: Registration<K>,
         changed: Arc<Notify>,
-        terms: Terms,
+        role: InformerRole,
     ) -> Result<(), RunnerError> {
-        if terms.is_main {
+        if role.is_main {
             self.main = informer.title();
             self.selection = informer.selection();
         }
         if let Some(selection) = informer.selection() {
-            self.informers.push((terms, Arc::new(SelectionFill { selection, registration })));
+            self.informers.push((role, Arc::new(SelectionFill { selection, registration })));
             return Ok(());
         }
         let Some(snapshot_lister) = informer.snapshot_lister() else {
@@ -104,11 +104,11 @@ impl Fills {
             registration,
             changed,
             availability: informer.availability(),
-            terms,
+            role,
             sharding: self.sharding.clone(),
             errors: self.errors.clone(),
         };
-        self.informers.push((terms, Arc::new(fill)));
+        self.informers.push((role, Arc::new(fill)));
         Ok(())
     }
 
@@ -126,17 +126,17 @@ impl Fills {
     /// Waits until the stores of all informers hold lists of these shards. Those that reconciles do
     /// not wait for count once they have synced.
     pub(super) fn fill(&self, shards: ShardSet) -> BoxFuture<'static, ()> {
-        self.fill_those(shards, |terms, informer| terms.is_awaited || informer.has_synced())
+        self.fill_those(shards, |role, informer| role.is_awaited || informer.has_synced())
     }
 
     /// Waits until the stores of the informers that reconciles wait for hold lists of these shards.
     pub(super) fn fill_awaited(&self, shards: ShardSet) -> BoxFuture<'static, ()> {
-        self.fill_those(shards, |terms, _| terms.is_awaited)
+        self.fill_those(shards, |role, _| role.is_awaited)
     }
 
     /// Waits until the informers that reconciles wait for have synced.
     pub(super) fn synced_awaited(&self) -> BoxFuture<'static, ()> {
-        let awaited = self.informers.iter().filter(|(terms, _)| terms.is_awaited);
+        let awaited = self.informers.iter().filter(|(role, _)| role.is_awaited);
         let synced = awaited.map(|(_, informer)| Arc::clone(informer).synced());
         join_all(synced.collect::<Vec<_>>()).map(drop).boxed()
     }
@@ -144,9 +144,9 @@ impl Fills {
     fn fill_those(
         &self,
         shards: ShardSet,
-        counts: impl Fn(&Terms, &dyn Fill) -> bool,
+        counts: impl Fn(&InformerRole, &dyn Fill) -> bool,
     ) -> BoxFuture<'static, ()> {
-        let counting = self.informers.iter().filter(|(terms, fill)| counts(terms, &**fill));
+        let counting = self.informers.iter().filter(|(role, fill)| counts(role, &**fill));
         let fills: Vec<_> = counting.map(|(_, fill)| fill.clone().fill(shards)).collect();
         join_all(fills).map(drop).boxed()
     }
@@ -192,7 +192,7 @@ struct InformerFill<K: Send + Sync + 'static, M: Meta<K>> {
     registration: Registration<K>,
     changed: Arc<Notify>,
     availability: watch::Receiver<Availability>,
-    terms: Terms,
+    role: InformerRole,
     sharding: Sharding,
     errors: mpsc::Sender<watcher::Error>,
 }
@@ -240,7 +240,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
                 }
             }
             Ok(_) = with_catching_waker(availability.wait_for(is_refused)),
-                if self.terms.is_optional => return false,
+                if self.role.is_optional => return false,
         }
         // The handler was removed: the controller is ending, and leaves the group.
         std::future::pending().await
@@ -258,7 +258,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
                     continue;
                 }
                 // The server does not have the kind any more.
-                Err(error) if self.terms.is_optional && error.is_unavailable() => return,
+                Err(error) if self.role.is_optional && error.is_unavailable() => return,
                 Err(error) => {
                     let wait = backoff.next(error.retry_after());
                     self.report(error);
@@ -353,7 +353,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
     /// Returns the filter of the objects that must be in the store: those of the shards, or all
     /// related objects, because a reconcile may read any of them.
     fn snapshot_filter(&self, shards: ShardSet) -> SnapshotFilter {
-        if !self.terms.is_main {
+        if !self.role.is_main {
             return Arc::new(|_| true);
         }
         let sharding = self.sharding.clone();
@@ -367,7 +367,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
 
     fn selects_stored(&self, object: &K, shards: ShardSet) -> bool {
         let shard = || self.sharding.shard_of_object(self.meta(), object);
-        !self.terms.is_main || shard().is_some_and(|shard| shards.contains(shard))
+        !self.role.is_main || shard().is_some_and(|shard| shards.contains(shard))
     }
 
     fn version<'k>(&self, object: &'k K) -> &'k str {

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, mpsc};
 use super::error::RunnerError;
 use super::permitted::is_in_shards;
 use super::schedule::{Schedule, priority};
-use super::start::{Started, Terms};
+use super::start::{InformerRole, Started};
 use crate::KubeMeta;
 use crate::lister_watcher::KubeListerWatcher;
 use crate::reflector::{ReflectorBuilder, ReflectorError};
@@ -173,7 +173,7 @@ pub(super) enum InformerOwner {
 pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     informer: &SharedInformer<K, M>,
     owner: InformerOwner,
-    terms: Terms,
+    role: InformerRole,
     started: &mut Started,
     mut deliver: impl FnMut(Notification<K>, &Schedule, &mut FirstPanic) + Send + 'static,
 ) -> Result<(), RunnerError> {
@@ -208,11 +208,11 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     let title = informer.title();
     let Ok(registration) = registration else { return Err(stopped(&title)) };
     if owner == InformerOwner::User {
-        started.unsynced.add(informer, registration.clone(), terms);
+        started.unsynced.add(informer, registration.clone(), role);
     }
     let detach = DetachOnDrop(registration.clone());
     if let (Some(fills), Some(changed)) = (&mut started.fills, changed) {
-        fills.add(informer, registration.clone(), changed, terms)?;
+        fills.add(informer, registration.clone(), changed, role)?;
     }
     // Reconciles wait for this handler's first list. Otherwise a reconcile could read an object
     // that is deleted before this handler sees it, and whose deletion therefore triggers nothing.
@@ -224,12 +224,12 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
             // In a fixed order, so that a simulation can be repeated.
             biased;
             synced = registration.wait_for_sync() => synced.map_err(|_removed| stopped(&awaited)),
-            Ok(_) = with_catching_waker(availability.wait_for(is_refused)), if terms.is_optional => {
+            Ok(_) = with_catching_waker(availability.wait_for(is_refused)), if role.is_optional => {
                 Ok(())
             }
         }
     };
-    if terms.is_awaited {
+    if role.is_awaited {
         started.syncs.push(sync.boxed());
     }
     // The controller shuts down when an informer stops.
@@ -271,10 +271,10 @@ struct FirstList {
 }
 
 impl FirstList {
-    /// Sets the terms of an informer that starts to run.
-    fn begin(&self, terms: Terms) {
-        self.awaited.store(terms.is_awaited, Ordering::Relaxed);
-        self.optional.store(terms.is_optional, Ordering::Relaxed);
+    /// Sets the role of an informer that starts to run.
+    fn begin(&self, role: InformerRole) {
+        self.awaited.store(role.is_awaited, Ordering::Relaxed);
+        self.optional.store(role.is_optional, Ordering::Relaxed);
     }
 
     fn arrived(&self) {
@@ -346,8 +346,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> OwnedInformer<K, M> {
     }
 
     /// Runs the informer in a task until the controller ends.
-    pub(super) fn run(self, started: &mut Started, terms: Terms) {
-        self.first_list.begin(terms);
+    pub(super) fn run(self, started: &mut Started, role: InformerRole) {
+        self.first_list.begin(role);
         let run = async move {
             let synced = async {
                 if self.informer.wait_for_sync().await.is_ok() {

@@ -16,17 +16,18 @@ use crate::reflector::{Decoding, Reflector, ReflectorBuilder, Scoped, WatchStatu
 #[cfg(feature = "leader-election")]
 use crate::sharding::{ShardFeeder, ShardPlan};
 
-type Choose<K> = Box<dyn FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync>;
+type ReflectorSettings<K> =
+    Box<dyn FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync>;
 
 /// The source of an informer that is not built yet.
 pub(super) enum InformerSource<K> {
     /// A reflector, and the settings that the user chose for it.
-    Lists(Arc<dyn ListerWatcher>, Decoding<K>, Choose<K>),
+    Lists(Arc<dyn ListerWatcher>, Decoding<K>, ReflectorSettings<K>),
     /// A reflector for each namespace.
-    Namespaces(NamespacesPlan, Decoding<K>, Choose<K>),
+    Namespaces(NamespacesPlan, Decoding<K>, ReflectorSettings<K>),
     /// A reflector of the selected shards.
     #[cfg(feature = "leader-election")]
-    Shards(ShardPlan, Decoding<K>, Choose<K>),
+    Shards(ShardPlan, Decoding<K>, ReflectorSettings<K>),
     /// A stream of the events of a kube watcher.
     #[cfg(feature = "runtime")]
     Stream(Events<K>),
@@ -47,19 +48,19 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
     }
 
     /// Adds settings of the reflector. Does nothing for a stream.
-    pub(super) fn choose(
+    pub(super) fn configure(
         &mut self,
-        choice: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync + 'static,
+        configure: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync + 'static,
     ) {
         match self {
-            Self::Lists(_, _, choose) | Self::Namespaces(_, _, choose) => {
-                let before = std::mem::replace(choose, Box::new(|reflector| reflector));
-                *choose = Box::new(move |reflector| choice(before(reflector)));
+            Self::Lists(_, _, settings) | Self::Namespaces(_, _, settings) => {
+                let before = std::mem::replace(settings, Box::new(|reflector| reflector));
+                *settings = Box::new(move |reflector| configure(before(reflector)));
             }
             #[cfg(feature = "leader-election")]
-            Self::Shards(_, _, choose) => {
-                let before = std::mem::replace(choose, Box::new(|reflector| reflector));
-                *choose = Box::new(move |reflector| choice(before(reflector)));
+            Self::Shards(_, _, settings) => {
+                let before = std::mem::replace(settings, Box::new(|reflector| reflector));
+                *settings = Box::new(move |reflector| configure(before(reflector)));
             }
             #[cfg(feature = "runtime")]
             Self::Stream(_) => {}
@@ -106,24 +107,24 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
         availability: watch::Sender<Availability>,
     ) -> Feeder<K> {
         match self {
-            Self::Lists(source, decoding, choose) => {
-                let reflector = choose(ReflectorBuilder::new(Box::new(source), queue, decoding))
+            Self::Lists(source, decoding, settings) => {
+                let reflector = settings(ReflectorBuilder::new(Box::new(source), queue, decoding))
                     .on_error(reported(on_error, availability))
                     .name(name);
                 Feeder::Reflector(Box::new(reflector.build()))
             }
-            Self::Namespaces(plan, decoding, choose) => {
+            Self::Namespaces(plan, decoding, settings) => {
                 let reflectors =
-                    plan.into_reflectors(queue, name, decoding, choose, on_error, availability);
+                    plan.into_reflectors(queue, name, decoding, settings, on_error, availability);
                 Feeder::Namespaces(Box::new(reflectors))
             }
             #[cfg(feature = "leader-election")]
-            Self::Shards(plan, decoding, choose) => {
+            Self::Shards(plan, decoding, settings) => {
                 let queue = queue.sharded().expect("the builder refuses an in-order queue");
-                let choose = |reflector| {
-                    choose(reflector).on_error(reported(on_error, availability)).name(name)
+                let settings = |reflector| {
+                    settings(reflector).on_error(reported(on_error, availability)).name(name)
                 };
-                Feeder::Shards(Box::new(plan.into_feeder(queue, decoding, choose)))
+                Feeder::Shards(Box::new(plan.into_feeder(queue, decoding, settings)))
             }
             #[cfg(feature = "runtime")]
             Self::Stream(events) => {

@@ -55,13 +55,13 @@ impl NamespacesPlan {
         self.template.scope().0
     }
 
-    /// Returns the reflectors, which feed `queue`. `choose` sets their options.
+    /// Returns the reflectors, which feed `queue`. `settings` sets their options.
     pub(in crate::shared_informer) fn into_reflectors<K>(
         self,
         queue: Arc<dyn Scoped<K>>,
         name: String,
         decoding: Decoding<K>,
-        choose: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K>,
+        settings: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K>,
         on_error: OnError,
         availability: watch::Sender<Availability>,
     ) -> NamespaceReflectors<K>
@@ -70,7 +70,7 @@ impl NamespacesPlan {
     {
         let target: Arc<dyn Target<K>> = queue.clone();
         let template = ReflectorBuilder::new(self.template, target, decoding);
-        let (mut options, decode) = choose(template).name(name).into_options();
+        let (mut options, decode) = settings(template).name(name).into_options();
         let resync = options.take_resync();
         let report =
             |error| on_error.report(&InformerError::Reflector(&ReflectorError::Scope(error)));

@@ -67,7 +67,7 @@ impl Rig {
     pub(super) fn with<S: ListerWatcher>(
         namespaces: Namespaces,
         source: impl Fn(&str) -> S + Send + Sync + 'static,
-        choose: impl FnOnce(ReflectorBuilder<ConfigMap>) -> ReflectorBuilder<ConfigMap>,
+        settings: impl FnOnce(ReflectorBuilder<ConfigMap>) -> ReflectorBuilder<ConfigMap>,
     ) -> Self {
         let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
         let queue = Queue::over(store).track_applied(true).build();
@@ -85,7 +85,7 @@ impl Rig {
             queue.clone(),
             "maps".to_owned(),
             Box::new(ConfigMap::decoder),
-            choose,
+            settings,
             on_error,
             refuses,
         );

@@ -74,18 +74,18 @@ impl NamespacesPlan {
         let resync = options.take_resync();
         let report =
             |error| on_error.report(&InformerError::Reflector(&ReflectorError::Scope(error)));
-        let waits = queue.add_scope(no_keys()).map_err(report).ok();
+        let wait_scope = queue.add_scope(no_keys()).map_err(report).ok();
         NamespaceReflectors {
             namespaces: self.namespaces,
             source: self.source,
-            seen: watch::Sender::default(),
+            known_set: watch::Sender::default(),
             queue,
             options,
             decode,
             resync,
             on_error,
             refused: Arc::new(RefusedNames { names: Mutex::default(), availability }),
-            waits: Mutex::new(waits),
+            wait_scope: Mutex::new(wait_scope),
             by_name: Mutex::default(),
             histories: Histories::default(),
             threads: Threads::default(),
@@ -93,7 +93,7 @@ impl NamespacesPlan {
     }
 }
 
-/// Returns a scope without keys, for [`NamespaceReflectors::waits`].
+/// Returns a scope without keys, for [`NamespaceReflectors::wait_scope`].
 fn no_keys() -> KeyScope {
     KeyScope::namespace("")
 }
@@ -105,7 +105,7 @@ pub(in crate::shared_informer) struct NamespaceReflectors<K> {
     /// The set that was last read. It changes only after the scopes of new namespaces were added.
     /// Otherwise, if one namespace replaces another, the removal could complete the initial
     /// population before the scope of the new namespace exists.
-    seen: watch::Sender<Set>,
+    known_set: watch::Sender<Set>,
     queue: Arc<dyn Scoped<K>>,
     options: Options,
     decode: Arc<dyn Decode<K>>,
@@ -115,7 +115,7 @@ pub(in crate::shared_informer) struct NamespaceReflectors<K> {
     /// A scope without keys. While it exists, the initial population is incomplete. It exists
     /// until the names of the set are known, and while one of the namespaces has no scope for its
     /// lists.
-    waits: Mutex<Option<ScopeId>>,
+    wait_scope: Mutex<Option<ScopeId>>,
     /// The namespaces that are listed and watched, or whose objects are being removed.
     by_name: Mutex<BTreeMap<Arc<str>, Arc<NamespaceReflector<K>>>>,
     histories: Histories,
@@ -157,9 +157,9 @@ struct NamespaceReflector<K> {
     has_objects: Arc<AtomicBool>,
     history: Arc<History>,
     /// Whether the namespace has left the set, and is listed for the last time.
-    has_left: Arc<AtomicBool>,
+    has_left_set: Arc<AtomicBool>,
     /// Whether the scope is being removed. Only the task of the informer reads and writes it.
-    is_leaving: AtomicBool,
+    is_being_removed: AtomicBool,
     /// The reflector. It is built when it first runs, because the function that makes its
     /// lister-watcher is user code.
     reflector: OnceLock<Reflector<K>>,
@@ -269,7 +269,7 @@ impl<K: Send + Sync + 'static> NamespaceReflectors<K> {
             let is_complete = !set.is_awaited && self.have_scopes(&set.names);
             // The wait begins before a removal could complete the initial population.
             let waits = is_complete || self.begin_wait().is_ok();
-            self.seen.send_replace(set);
+            self.known_set.send_replace(set);
             if is_complete {
                 self.end_wait().await;
             }
@@ -301,8 +301,8 @@ impl<K: Send + Sync + 'static> NamespaceReflectors<K> {
             progress: Arc::default(),
             has_objects: Arc::default(),
             history: Arc::new(History::new(&self.histories)),
-            has_left: Arc::default(),
-            is_leaving: AtomicBool::new(false),
+            has_left_set: Arc::default(),
+            is_being_removed: AtomicBool::new(false),
             reflector: OnceLock::new(),
         });
         self.by_name.lock().insert(name.clone(), entry.clone());
@@ -311,15 +311,15 @@ impl<K: Send + Sync + 'static> NamespaceReflectors<K> {
 
     /// Makes the informer wait again for a namespace that has left the set and comes back before it
     /// is removed, unless the namespace was waived because of a failure. Call it before the set is
-    /// stored in [`seen`](Self::seen), so that no removal of another namespace can complete the
-    /// initial population in between.
+    /// stored in [`known_set`](Self::known_set), so that no removal of another namespace can
+    /// complete the initial population in between.
     fn count_again(&self, entry: &NamespaceReflector<K>) {
         // Relaxed: only this task accesses it.
-        if entry.is_leaving.load(Ordering::Relaxed) || !entry.has_left() {
+        if entry.is_being_removed.load(Ordering::Relaxed) || !entry.has_left_set() {
             return;
         }
         // Relaxed: as in `feed`.
-        entry.has_left.store(false, Ordering::Relaxed);
+        entry.has_left_set.store(false, Ordering::Relaxed);
         // The scope may still be excluded because of an earlier failure.
         if !entry.progress.is_waived() {
             self.queue.await_scope(&entry.scope);
@@ -330,23 +330,24 @@ impl<K: Send + Sync + 'static> NamespaceReflectors<K> {
     fn have_scopes(&self, names: &BTreeSet<Arc<str>>) -> bool {
         let entries = self.by_name.lock();
         // Relaxed: only this task accesses it.
-        let stays = |entry: &Arc<NamespaceReflector<K>>| !entry.is_leaving.load(Ordering::Relaxed);
+        let stays =
+            |entry: &Arc<NamespaceReflector<K>>| !entry.is_being_removed.load(Ordering::Relaxed);
         names.iter().all(|name| entries.get(name).is_some_and(stays))
     }
 
     /// Keeps the initial population from ending before [`end_wait`](Self::end_wait) is called. If
     /// it has ended already, there is no applied version until that call.
     fn begin_wait(&self) -> Result<(), ScopeError> {
-        if self.waits.lock().is_none() {
+        if self.wait_scope.lock().is_none() {
             let scope = self.queue.add_scope(no_keys())?;
-            *self.waits.lock() = Some(scope);
+            *self.wait_scope.lock() = Some(scope);
         }
         Ok(())
     }
 
     /// Lets the initial population end once the first lists of the namespaces are complete.
     async fn end_wait(&self) {
-        let Some(scope) = self.waits.lock().take() else { return };
+        let Some(scope) = self.wait_scope.lock().take() else { return };
         let report =
             |error: &ReflectorError| self.on_error.report(&InformerError::Reflector(error));
         self.remove_scope(&scope, report).await;
@@ -373,7 +374,7 @@ impl<K: Send + Sync + 'static> NamespaceReflectors<K> {
     /// list of another namespace shows that the API server was restored from a backup, the
     /// namespace is listed again after a backoff.
     async fn feed(&self, name: Arc<str>, entry: Arc<NamespaceReflector<K>>) {
-        let mut set = self.seen.subscribe();
+        let mut set = self.known_set.subscribe();
         let mut restarts = self.options.backoff();
         loop {
             let history = self.histories.current();
@@ -396,7 +397,7 @@ impl<K: Send + Sync + 'static> NamespaceReflectors<K> {
                 break;
             }
             // Relaxed: a state for users; nothing is published through it.
-            entry.has_left.store(true, Ordering::Relaxed);
+            entry.has_left_set.store(true, Ordering::Relaxed);
             // The final list may take long, and nothing must wait for it.
             self.queue.waive_scope(&entry.scope);
             tokio::select! {
@@ -408,7 +409,7 @@ impl<K: Send + Sync + 'static> NamespaceReflectors<K> {
             }
         }
         // Relaxed: only this task accesses it.
-        entry.is_leaving.store(true, Ordering::Relaxed);
+        entry.is_being_removed.store(true, Ordering::Relaxed);
         // An informer that stops waits for the threads of the namespaces that it knows.
         entry.wait_idle().await;
         self.remove_scope(&entry.scope, |error| self.report(&name, error)).await;
@@ -483,7 +484,7 @@ impl<K: Send + Sync + 'static> NamespaceReflectors<K> {
             }
         });
         let (has_objects, history) = (entry.has_objects.clone(), entry.history.clone());
-        let is_last = entry.has_left.clone();
+        let is_last = entry.has_left_set.clone();
         let target = Arc::new(InScope { queue, scope, has_objects, history, is_last, on_reached });
         let source = (self.source)(name);
         let decode = self.decode.clone();
@@ -542,12 +543,12 @@ impl<K: Send + Sync + 'static> NamespaceReflectors<K> {
     /// Returns the state of all watches together. Namespaces that the informer does not wait for
     /// count with their errors only, and those that have left the set not at all.
     pub(in crate::shared_informer) fn watch_status(&self) -> WatchStatus {
-        let status = self.status_of(|entry| !entry.has_left());
+        let status = self.status_of(|entry| !entry.has_left_set());
         let errors = status.iter().filter_map(|status| status.watch.last_error.clone());
         let counting = || status.iter().filter(|status| !status.is_waived);
         let watches = || counting().map(|status| &status.watch);
         WatchStatus {
-            is_open: self.waits.lock().is_none() && watches().all(|watch| watch.is_open),
+            is_open: self.wait_scope.lock().is_none() && watches().all(|watch| watch.is_open),
             last_event: watches().map(|watch| watch.last_event).min().flatten(),
             last_error: errors.max_by_key(|error| error.at),
         }
@@ -560,13 +561,13 @@ impl<K: Send + Sync + 'static> NamespaceReflectors<K> {
         &self,
         filter: &SnapshotFilter,
     ) -> Result<Option<Vec<Snapshot>>, RequestError> {
-        if self.waits.lock().is_some() {
+        if self.wait_scope.lock().is_some() {
             return Ok(None);
         }
         let entries: Vec<_> = {
             let entries = self.by_name.lock();
             let counts = |entry: &&Arc<NamespaceReflector<K>>| {
-                !entry.progress.is_waived() && !entry.has_left()
+                !entry.progress.is_waived() && !entry.has_left_set()
             };
             let counting = entries.iter().filter(|(_, entry)| counts(entry));
             counting.map(|(name, entry)| (name.clone(), entry.clone())).collect()
@@ -585,7 +586,7 @@ impl<K: Send + Sync + 'static> NamespaceReflectors<K> {
     pub(in crate::shared_informer) fn last_version(&self) -> Option<String> {
         let entries = self.by_name.lock();
         let counting =
-            entries.values().filter(|entry| !entry.progress.is_waived() && !entry.has_left());
+            entries.values().filter(|entry| !entry.progress.is_waived() && !entry.has_left_set());
         let versions = counting.map(|entry| ResourceVersion::parse(&entry.last_version()?));
         versions.min().flatten().map(|version| version.to_string())
     }
@@ -644,8 +645,8 @@ impl<K: Send + Sync + 'static> NamespaceReflector<K> {
         self.reflector.get()?.last_sync_resource_version()
     }
 
-    fn has_left(&self) -> bool {
+    fn has_left_set(&self) -> bool {
         // Relaxed: as in `NamespaceReflectors::feed`.
-        self.has_left.load(Ordering::Relaxed)
+        self.has_left_set.load(Ordering::Relaxed)
     }
 }

@@ -13,8 +13,9 @@ use tokio::sync::watch;
 use tokio::task::coop::{consume_budget, has_budget_remaining};
 use tokio::task::yield_now;
 
-use crate::shared_informer::namespaces::parts::{RefusedNames, within_budget};
+use crate::shared_informer::namespaces::refused::RefusedNames;
 use crate::shared_informer::source::Availability;
+use crate::util::coop::within_budget;
 
 #[tokio::test]
 async fn no_namespace_is_polled_without_cooperative_budget() {

@@ -6,227 +6,53 @@
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::Poll;
 
 use deltafifo::locks::Mutex;
 use deltafifo::panics::{ignore_panic, panic_message};
-use deltafifo::{KeyScope, RelistError, ResourceVersion, ScopeError, ScopeId, StoreError};
+use deltafifo::{KeyScope, RelistError, ScopeError, ScopeId, StoreError};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
-use tokio::task::coop::has_budget_remaining;
 use tokio::time::sleep;
 
+use super::plan::{MakeSource, no_keys};
+use super::reflector::NamespaceReflector;
+use super::refused::RefusedNames;
 use super::{Namespaces, Set};
 use crate::ReflectorError;
-use crate::lister_watcher::{ListerWatcher, RequestError};
 use crate::reflector::{
-    Decode, Decoding, Histories, History, InScope, Options, Reflector, ReflectorBuilder, Resync,
-    Scoped, Target, Threads, WatchStatus,
+    Decode, Histories, History, InScope, Options, Reflector, ReflectorBuilder, Resync, Scoped,
+    Target, Threads,
 };
 use crate::shared_informer::error::{InformerError, OnError};
-use crate::shared_informer::source::Availability;
-#[cfg(all(feature = "leader-election", feature = "runtime"))]
-use crate::shared_informer::{Snapshot, SnapshotFilter};
 use crate::util::catching::catching;
+use crate::util::coop::within_budget;
 use crate::util::sleep::with_catching_waker;
-
-type MakeSource = Box<dyn Fn(&str) -> Box<dyn ListerWatcher> + Send + Sync>;
-
-/// The set of namespaces of an informer that is not built yet, and the function that makes their
-/// lister-watchers.
-pub(in crate::shared_informer) struct NamespacesPlan {
-    namespaces: Namespaces,
-    source: MakeSource,
-    /// A lister-watcher that is used only for the name of the resource.
-    template: Box<dyn ListerWatcher>,
-}
-
-impl NamespacesPlan {
-    pub(super) fn new(namespaces: Namespaces, source: MakeSource) -> Self {
-        let template = source("");
-        Self { namespaces, source, template }
-    }
-
-    pub(in crate::shared_informer) fn resource(&self) -> &str {
-        self.template.scope().0
-    }
-
-    /// Returns the reflectors, which feed `queue`. `settings` sets their options.
-    pub(in crate::shared_informer) fn into_reflectors<K>(
-        self,
-        queue: Arc<dyn Scoped<K>>,
-        name: String,
-        decoding: Decoding<K>,
-        settings: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K>,
-        on_error: OnError,
-        availability: watch::Sender<Availability>,
-    ) -> NamespaceReflectors<K>
-    where
-        K: Send + Sync + 'static,
-    {
-        let target: Arc<dyn Target<K>> = queue.clone();
-        let template = ReflectorBuilder::new(self.template, target, decoding);
-        let (mut options, decode) = settings(template).name(name).into_options();
-        let resync = options.take_resync();
-        let report =
-            |error| on_error.report(&InformerError::Reflector(&ReflectorError::Scope(error)));
-        let wait_scope = queue.add_scope(no_keys()).map_err(report).ok();
-        NamespaceReflectors {
-            namespaces: self.namespaces,
-            source: self.source,
-            known_set: watch::Sender::default(),
-            queue,
-            options,
-            decode,
-            resync,
-            on_error,
-            refused: Arc::new(RefusedNames { names: Mutex::default(), availability }),
-            wait_scope: Mutex::new(wait_scope),
-            by_name: Mutex::default(),
-            histories: Histories::default(),
-            threads: Threads::default(),
-        }
-    }
-}
-
-/// Returns a scope without keys, for [`NamespaceReflectors::wait_scope`].
-fn no_keys() -> KeyScope {
-    KeyScope::namespace("")
-}
 
 /// The reflectors of a set of namespaces.
 pub(in crate::shared_informer) struct NamespaceReflectors<K> {
-    namespaces: Namespaces,
-    source: MakeSource,
+    pub(super) namespaces: Namespaces,
+    pub(super) source: MakeSource,
     /// The set that was last read. It changes only after the scopes of new namespaces were added.
     /// Otherwise, if one namespace replaces another, the removal could complete the initial
     /// population before the scope of the new namespace exists.
-    known_set: watch::Sender<Set>,
-    queue: Arc<dyn Scoped<K>>,
-    options: Options,
-    decode: Arc<dyn Decode<K>>,
-    resync: Option<Resync>,
-    on_error: OnError,
-    refused: Arc<RefusedNames>,
+    pub(super) known_set: watch::Sender<Set>,
+    pub(super) queue: Arc<dyn Scoped<K>>,
+    pub(super) options: Options,
+    pub(super) decode: Arc<dyn Decode<K>>,
+    pub(super) resync: Option<Resync>,
+    pub(super) on_error: OnError,
+    pub(super) refused: Arc<RefusedNames>,
     /// A scope without keys. While it exists, the initial population is incomplete. It exists
     /// until the names of the set are known, and while one of the namespaces has no scope for its
     /// lists.
-    wait_scope: Mutex<Option<ScopeId>>,
+    pub(super) wait_scope: Mutex<Option<ScopeId>>,
     /// The namespaces that are listed and watched, or whose objects are being removed.
-    by_name: Mutex<BTreeMap<Arc<str>, Arc<NamespaceReflector<K>>>>,
-    histories: Histories,
+    pub(super) by_name: Mutex<BTreeMap<Arc<str>, Arc<NamespaceReflector<K>>>>,
+    pub(super) histories: Histories,
     /// The threads that remove the objects of namespaces.
-    threads: Threads,
-}
-
-/// The namespaces that the server does not allow to be listed (403, 404), while the informer waits
-/// for their first lists.
-pub(super) struct RefusedNames {
-    pub(super) names: Mutex<BTreeSet<Arc<str>>>,
-    pub(super) availability: watch::Sender<Availability>,
-}
-
-impl RefusedNames {
-    pub(super) fn insert(&self, name: &Arc<str>) {
-        // The names change inside the closure, so that a concurrent change is not overtaken, and
-        // waiters, which are user code, are woken after it.
-        self.availability.send_if_modified(|availability| {
-            self.names.lock().insert(name.clone());
-            availability.refused()
-        });
-    }
-
-    /// Removes a namespace that was listed, or that was removed from the set.
-    fn remove(&self, name: &str) {
-        self.availability.send_if_modified(|availability| {
-            let mut names = self.names.lock();
-            names.remove(name) && names.is_empty() && availability.accepted()
-        });
-    }
-}
-
-/// A namespace and its reflector.
-struct NamespaceReflector<K> {
-    scope: ScopeId,
-    progress: Arc<NamespaceProgress>,
-    /// Whether an object was offered, even if only by an incomplete list.
-    has_objects: Arc<AtomicBool>,
-    history: Arc<History>,
-    /// Whether the namespace has left the set, and is listed for the last time.
-    has_left_set: Arc<AtomicBool>,
-    /// Whether the scope is being removed. Only the task of the informer reads and writes it.
-    is_being_removed: AtomicBool,
-    /// The reflector. It is built when it first runs, because the function that makes its
-    /// lister-watcher is user code.
-    reflector: OnceLock<Reflector<K>>,
-}
-
-/// The progress of a namespace, which decides whether the informer waits for it.
-#[derive(Default)]
-struct NamespaceProgress {
-    /// Whether the first list is complete.
-    has_listed: AtomicBool,
-    /// Whether the namespace failed, and the informer does not wait for it.
-    is_waived: AtomicBool,
-}
-
-impl NamespaceProgress {
-    fn has_listed(&self) -> bool {
-        // Relaxed, as all accesses here: the lists, events and errors of a namespace come one after
-        // another, and users read the state as a hint.
-        self.has_listed.load(Ordering::Relaxed)
-    }
-
-    fn is_waived(&self) -> bool {
-        self.is_waived.load(Ordering::Relaxed)
-    }
-
-    fn waive(&self) {
-        self.is_waived.store(true, Ordering::Relaxed);
-    }
-
-    /// Records a complete list or a bookmark. Returns whether it is the first one.
-    fn reached(&self) -> bool {
-        self.is_waived.store(false, Ordering::Relaxed);
-        !self.has_listed.swap(true, Ordering::Relaxed)
-    }
-
-    /// Returns whether the informer of an optional set stops waiting for the namespace because of
-    /// `error`. After the first list, only a server that does not allow the namespace to be listed
-    /// or watched ends the wait, because other failures usually pass soon.
-    fn ends_wait(&self, error: &ReflectorError) -> bool {
-        if self.has_listed() {
-            return error.is_unavailable();
-        }
-        match error {
-            // This may be the error of a streamed list. The reflector then requests a plain list at
-            // once, so the informer still waits for the namespace. It does not if the server was
-            // silent, because the plain list may take as long.
-            ReflectorError::Watch(error) => matches!(error, RequestError::Silent { .. }),
-            error => !error.is_of_an_object(),
-        }
-    }
-}
-
-/// The state of one namespace of an informer.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct NamespaceStatus {
-    /// The name of the namespace.
-    pub namespace: String,
-    /// Whether the first list of the namespace is complete.
-    pub has_listed: bool,
-    /// Whether the informer does not wait for the namespace: it is
-    /// [optional](Namespaces::optional), and the first list of the namespace has failed, or the
-    /// server has refused the namespace later (403, 404). The informer waits for it again from its
-    /// next list, event or bookmark on.
-    pub is_waived: bool,
-    /// The state of the namespace's watch, with the last error.
-    pub watch: WatchStatus,
+    pub(super) threads: Threads,
 }
 
 impl<K: Send + Sync + 'static> NamespaceReflectors<K> {
@@ -523,90 +349,6 @@ impl<K: Send + Sync + 'static> NamespaceReflectors<K> {
             |error: &ReflectorError| self.on_error.report(&InformerError::Reflector(error));
         match resync.run(&target, &self.threads, report).await {}
     }
-
-    /// Returns the state of each namespace.
-    pub(in crate::shared_informer) fn status(&self) -> Vec<NamespaceStatus> {
-        self.status_of(|_| true)
-    }
-
-    /// Returns the state of each namespace that `counts` accepts.
-    fn status_of(&self, counts: impl Fn(&NamespaceReflector<K>) -> bool) -> Vec<NamespaceStatus> {
-        let status = |(name, entry): (&Arc<str>, &Arc<NamespaceReflector<K>>)| NamespaceStatus {
-            namespace: name.to_string(),
-            has_listed: entry.progress.has_listed(),
-            is_waived: entry.progress.is_waived(),
-            watch: entry.reflector.get().map(Reflector::watch_status).unwrap_or_default(),
-        };
-        self.by_name.lock().iter().filter(|(_, entry)| counts(entry)).map(status).collect()
-    }
-
-    /// Returns the state of all watches together. Namespaces that the informer does not wait for
-    /// count with their errors only, and those that have left the set not at all.
-    pub(in crate::shared_informer) fn watch_status(&self) -> WatchStatus {
-        let status = self.status_of(|entry| !entry.has_left_set());
-        let errors = status.iter().filter_map(|status| status.watch.last_error.clone());
-        let counting = || status.iter().filter(|status| !status.is_waived);
-        let watches = || counting().map(|status| &status.watch);
-        WatchStatus {
-            is_open: self.wait_scope.lock().is_none() && watches().all(|watch| watch.is_open),
-            last_event: watches().map(|watch| watch.last_event).min().flatten(),
-            last_error: errors.max_by_key(|error| error.at),
-        }
-    }
-
-    /// Lists each namespace that the informer waits for. Returns `None` while one of them is not
-    /// listed by the informer itself yet.
-    #[cfg(all(feature = "leader-election", feature = "runtime"))]
-    pub(in crate::shared_informer) async fn snapshots(
-        &self,
-        filter: &SnapshotFilter,
-    ) -> Result<Option<Vec<Snapshot>>, RequestError> {
-        if self.wait_scope.lock().is_some() {
-            return Ok(None);
-        }
-        let entries: Vec<_> = {
-            let entries = self.by_name.lock();
-            let counts = |entry: &&Arc<NamespaceReflector<K>>| {
-                !entry.progress.is_waived() && !entry.has_left_set()
-            };
-            let counting = entries.iter().filter(|(_, entry)| counts(entry));
-            counting.map(|(name, entry)| (name.clone(), entry.clone())).collect()
-        };
-        let mut snapshots = Vec::with_capacity(entries.len());
-        for (name, entry) in entries {
-            let Some(reflector) = entry.reflector.get() else { return Ok(None) };
-            snapshots.push(Snapshot::of(reflector, Some(name), filter).await?);
-        }
-        Ok(Some(snapshots))
-    }
-
-    /// Returns the lowest of the versions up to which the changes of each namespace were offered,
-    /// or `None` while a namespace has no version. Namespaces that the informer does not wait for,
-    /// and those that have left the set, do not count.
-    pub(in crate::shared_informer) fn last_version(&self) -> Option<String> {
-        let entries = self.by_name.lock();
-        let counting =
-            entries.values().filter(|entry| !entry.progress.is_waived() && !entry.has_left_set());
-        let versions = counting.map(|entry| ResourceVersion::parse(&entry.last_version()?));
-        versions.min().flatten().map(|version| version.to_string())
-    }
-}
-
-/// Polls `future` only while its task has cooperative budget left. A tokio resource that is polled
-/// without budget is pending, and wakes its future only after the whole task has returned.
-/// `FuturesUnordered` does not notice this, and would poll each of its futures in vain. This
-/// future wakes itself at once instead, and `FuturesUnordered` pauses once two of its futures have
-/// woken themselves.
-pub(super) async fn within_budget<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    poll_fn(|context| {
-        if has_budget_remaining() {
-            return future.as_mut().poll(context);
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await
 }
 
 impl<K> NamespaceReflectors<K> {
@@ -625,28 +367,5 @@ impl<K> NamespaceReflectors<K> {
 
     fn running(&self) -> Vec<Arc<NamespaceReflector<K>>> {
         self.by_name.lock().values().cloned().collect()
-    }
-}
-
-impl<K> NamespaceReflector<K> {
-    fn is_idle(&self) -> bool {
-        self.reflector.get().is_none_or(|reflector| reflector.work().is_idle())
-    }
-
-    async fn wait_idle(&self) {
-        if let Some(reflector) = self.reflector.get() {
-            reflector.work().wait_idle().await;
-        }
-    }
-}
-
-impl<K: Send + Sync + 'static> NamespaceReflector<K> {
-    fn last_version(&self) -> Option<String> {
-        self.reflector.get()?.last_sync_resource_version()
-    }
-
-    fn has_left_set(&self) -> bool {
-        // Relaxed: as in `NamespaceReflectors::feed`.
-        self.has_left_set.load(Ordering::Relaxed)
     }
 }

@@ -34,7 +34,7 @@ use crate::wire::{Prune, Types, trim};
 /// trains the next dictionary. [`Compactor::end_list`] may train it earlier.
 const GROWTH: usize = 8;
 /// The value of `train_at` while a training is due.
-const ASKED: usize = usize::MAX;
+const TRAINING_DUE: usize = usize::MAX;
 /// The largest number of bytes of samples. Training takes about 100 ms for each MiB.
 const SAMPLE_BYTES: usize = 1 << 20;
 /// The largest size of a text that is a sample, in bytes. Larger texts would leave room for too few
@@ -71,10 +71,10 @@ pub struct Compactor<K> {
     /// The current dictionary, or [`Material::Nothing`] if there is none.
     dictionary: RwLock<Arc<Reference>>,
     pub(super) groups: Groups<K>,
-    /// The number of groups at which the next dictionary is trained; [`ASKED`] while a training is
-    /// due. Every access is relaxed, since the number guards no other memory: the dictionary has a
-    /// lock of its own. A thread that reads an old number trains once too often, or leaves the
-    /// training to a later object.
+    /// The number of groups at which the next dictionary is trained; [`TRAINING_DUE`] while a
+    /// training is due. Every access is relaxed, since the number guards no other memory: the
+    /// dictionary has a lock of its own. A thread that reads an old number trains once too often,
+    /// or leaves the training to a later object.
     train_at: AtomicUsize,
     /// The lock that is held while a dictionary is trained.
     training: Mutex<()>,
@@ -142,6 +142,19 @@ pub struct CompactStats {
 }
 
 impl<K> CompactorBuilder<K> {
+    fn new() -> Self {
+        Self {
+            prune: Prune::default(),
+            types: None,
+            validate: false,
+            train: None,
+            base_cache: 4 << 20,
+            decoded_cache: 0,
+            pointers: Vec::new(),
+            kind: PhantomData,
+        }
+    }
+
     /// Cuts the member at the end of `path`, which begins at the object, out of each object (see
     /// [`without`](crate::reflector::ReflectorBuilder::without)).
     pub fn without(mut self, path: &[&str]) -> Self {
@@ -285,16 +298,7 @@ impl<K> CompactorBuilder<K> {
 impl<K> Compactor<K> {
     /// Returns a builder of a compactor.
     pub fn builder() -> CompactorBuilder<K> {
-        CompactorBuilder {
-            prune: Prune::default(),
-            types: None,
-            validate: false,
-            train: None,
-            base_cache: 4 << 20,
-            decoded_cache: 0,
-            pointers: Vec::new(),
-            kind: PhantomData,
-        }
+        CompactorBuilder::new()
     }
 
     /// Packs one object as it was received, without blank space around it.
@@ -323,11 +327,11 @@ impl<K> Compactor<K> {
         }
         let named = self.common.named.iter();
         fields.named = named.map(|field| field.pointer.read(whole)).collect();
-        Ok(self.place(&Document::with_fields(text.as_bytes(), &fields), &fields))
+        Ok(self.store_shortest(&Document::with_fields(text.as_bytes(), &fields), &fields))
     }
 
     /// Stores a text in the shortest form that is found.
-    fn place(&self, document: &Document, fields: &Fields) -> Arc<Compact<K>> {
+    fn store_shortest(&self, document: &Document, fields: &Fields) -> Arc<Compact<K>> {
         let Some(group) = fields.group(&self.common.state) else {
             return self.compact(document, fields, Stored::pack(document, &self.dictionary()));
         };
@@ -360,21 +364,7 @@ impl<K> Compactor<K> {
         let stored = stored.unwrap_or_else(|| Stored::pack(document, &self.dictionary()));
         mutant!(DictionaryIsReadTwice => let stored = self.with_newest_dictionary(stored));
         let object = self.compact(document, fields, stored);
-        let groups = self.groups.add_first(group, &features, &object);
-        let train_at = self.train_at.load(Ordering::Relaxed);
-        // Only one of the threads that reach the number trains, or asks for a training.
-        let exchange =
-            |at| self.train_at.compare_exchange(at, ASKED, Ordering::Relaxed, Ordering::Relaxed);
-        if groups >= train_at && exchange(train_at).is_ok() {
-            // Until the first list has ended, objects are packed on threads that may block. Later
-            // ones may be packed in the task of a watch, so the training is left to the background.
-            if *self.lists.borrow() > 0 {
-                self.lists.send_modify(|lists| *lists += 1);
-            } else {
-                let _guard = self.training.lock();
-                self.train();
-            }
-        }
+        self.train_if_due(self.groups.add_first(group, &features, &object));
         object
     }
 
@@ -467,6 +457,25 @@ impl<K> Compactor<K> {
         self.dictionary.read().clone()
     }
 
+    /// Trains a dictionary, or asks for a training, if the number of `groups` makes one due.
+    fn train_if_due(&self, groups: usize) {
+        let train_at = self.train_at.load(Ordering::Relaxed);
+        // Only one of the threads that reach the number trains, or asks for a training.
+        let exchange = |at| {
+            self.train_at.compare_exchange(at, TRAINING_DUE, Ordering::Relaxed, Ordering::Relaxed)
+        };
+        if groups >= train_at && exchange(train_at).is_ok() {
+            // Until the first list has ended, objects are packed on threads that may block. Later
+            // ones may be packed in the task of a watch, so the training is left to the background.
+            if *self.lists.borrow() > 0 {
+                self.lists.send_modify(|lists| *lists += 1);
+            } else {
+                let _guard = self.training.lock();
+                self.train();
+            }
+        }
+    }
+
     /// Trains a dictionary on the text of each base and of the first member of each group without a
     /// base, or on each n-th of these texts if all of them would exceed [`SAMPLE_BYTES`]. Texts of
     /// more than [`LARGEST_SAMPLE`] bytes are left out. Trains nothing if dictionaries are switched
@@ -520,7 +529,7 @@ impl<K> Compactor<K> {
         let train_at = self.train_at.load(Ordering::Relaxed);
         let is_untrained = matches!(self.dictionary().kind, Material::Nothing);
         let has_grown = || self.groups.count() * 2 > train_at / GROWTH * 3;
-        if train_at == ASKED || is_untrained || has_grown() {
+        if train_at == TRAINING_DUE || is_untrained || has_grown() {
             self.train();
         }
     }

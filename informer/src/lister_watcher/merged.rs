@@ -14,8 +14,8 @@ use futures_util::stream::{self, StreamExt};
 
 use super::body::flattened;
 use super::{
-    EventType, ListRequest, ListStream, Listed, ListerWatcher, ObjectLimit, PageMeta, RawEvent,
-    RawObject, RequestError, Tokens, WatchRequest, WatchStream, is_point_in_time,
+    EventType, ListRequest, ListStream, Listed, ListerWatcher, ObjectLimit, PageMeta, Pages,
+    RawEvent, RawObject, RequestError, WatchRequest, WatchStream, is_point_in_time,
 };
 use crate::wire::{WireError, bookmark, ends_initial_events};
 
@@ -177,28 +177,23 @@ impl Merged {
         + 'static,
     ) -> BoxFuture<'_, Result<ListStream, RequestError>> {
         let sources = Arc::clone(&self.sources);
-        let pages = try_stream! {
+        let pieces = try_stream! {
             for (number, source) in sources.iter().enumerate() {
                 let mut request = reached.lock().first_page(number, &request);
-                let mut tokens = Tokens::default();
+                let mut pages = Pages::new("a list of a merged source");
                 loop {
                     let failed = |error| reached.lock().failed(number, &request, error);
                     let mut page = list(&**source, request.clone()).await.map_err(failed)?;
-                    let (mut meta, mut ends_too_large) = (None::<PageMeta>, false);
                     while let Some(listed) = page.next().await {
-                        ends_too_large = matches!(listed, Err(RequestError::TooLarge(_)));
+                        pages.record(&listed);
                         match listed {
-                            Ok(Listed::Meta(found)) => meta = Some(found),
+                            Ok(Listed::Meta(_)) => {}
                             Ok(items) => yield Ok(items),
                             Err(large @ RequestError::TooLarge(_)) => yield Err(large),
                             Err(error) => Err(failed(error))?,
                         }
                     }
-                    if ends_too_large {
-                        Err(RequestError::cut_at_large())?;
-                    }
-                    let meta = meta.filter(|meta| !meta.resource_version.is_empty());
-                    let meta = meta.ok_or_else(|| RequestError::without_version("a list of a merged source"))?;
+                    let meta = pages.end_page()?;
                     if request.continue_token.is_none() {
                         let listed = reached.lock().list(number, &meta.resource_version);
                         listed?;
@@ -206,7 +201,7 @@ impl Merged {
                     // The page may have no items, and the reader's timeout needs a sign of
                     // progress.
                     yield Ok(Listed::Items(Vec::new()));
-                    request.continue_token = tokens.next(meta.continue_token)?;
+                    request.continue_token = meta.continue_token;
                     if request.continue_token.is_none() {
                         break;
                     }
@@ -216,7 +211,7 @@ impl Merged {
             let resource_version = reached.lock().least();
             yield Ok(Listed::Meta(PageMeta { resource_version, ..PageMeta::default() }));
         };
-        Box::pin(std::future::ready(Ok(flattened(pages))))
+        Box::pin(std::future::ready(Ok(flattened(pieces))))
     }
 }
 

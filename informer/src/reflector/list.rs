@@ -13,7 +13,7 @@ use super::limits::Limits;
 use super::target::Pieces;
 use super::watch::MOST_ATTEMPTS;
 use super::{Reflector, retry_after};
-use crate::lister_watcher::{ListRequest, Listed, PageMeta, RawObject, RequestError, Tokens};
+use crate::lister_watcher::{ListRequest, Listed, PageMeta, Pages, RawObject, RequestError};
 
 /// The longest time for all pages of a list. An API server ends the response for a page after a
 /// minute, and continue tokens expire within minutes, so a working server does not take this long.
@@ -183,16 +183,15 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             Instant::now() + LONGEST_LIST,
             self.object_limit.clone(),
         );
-        let (mut items, mut tokens) = (0, Tokens::default());
+        let (mut items, mut pages) = (0, Pages::new("a list"));
         loop {
             let mut page = limits
                 .wait(self.source.list_within(request.clone(), self.object_limit.clone()))
                 .await??;
             limits.piece_counts();
-            let (mut meta, mut ends_too_large) = (None::<PageMeta>, false);
             while let Some(listed) = limits.wait(page.next()).await? {
                 limits.piece_counts();
-                ends_too_large = matches!(listed, Err(RequestError::TooLarge(_)));
+                pages.record(&listed);
                 let listed = match listed {
                     Ok(listed) => listed,
                     Err(RequestError::TooLarge(large)) => {
@@ -204,7 +203,9 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                 };
                 match listed {
                     Listed::Items(listed) => {
-                        if meta.is_none() && request.continue_token.is_none() && !listed.is_empty()
+                        if !pages.has_meta()
+                            && request.continue_token.is_none()
+                            && !listed.is_empty()
                         {
                             // The version of these items is not known yet.
                             self.versions.lock().set_least("");
@@ -225,20 +226,14 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                                 sender.send(Batch::IgnoreVersions).await;
                             }
                             self.record_first_page(&request, &found);
-                            first_page.clone_from(&found);
+                            *first_page = found;
                         }
-                        meta = Some(found);
                     }
                 }
             }
-            if ends_too_large {
-                return Err(RequestError::cut_at_large().into());
-            }
             // Do not hold items back until the next page arrives.
             sender.flush().await;
-            let meta = meta.filter(|meta| !meta.resource_version.is_empty());
-            let meta = meta.ok_or_else(|| RequestError::without_version("a list"))?;
-            request.continue_token = tokens.next(meta.continue_token)?;
+            request.continue_token = pages.end_page()?.continue_token;
             if request.continue_token.is_none() {
                 return Ok(first_page.resource_version.clone());
             }

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::batches::{Batch, BatchOutcome, BatchSender, Batches, keep_unlisted, receive};
@@ -189,8 +188,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                 .wait(self.source.list_within(request.clone(), self.object_limit.clone()))
                 .await??;
             limits.piece_counts();
-            while let Some(listed) = limits.wait(page.next()).await? {
-                limits.piece_counts();
+            while let Some(listed) = limits.next(&mut page).await? {
                 pages.record(&listed);
                 let listed = match listed {
                     Ok(listed) => listed,

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use serde::Deserialize;
 use tokio::time::Instant;
 
@@ -57,8 +56,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         loop {
             let mut page = limits.wait(self.source.list_metadata(request.clone())).await??;
             limits.piece_counts();
-            while let Some(listed) = limits.wait(page.next()).await? {
-                limits.piece_counts();
+            while let Some(listed) = limits.next(&mut page).await? {
                 pages.record(&listed);
                 match listed {
                     Ok(Listed::Meta(_)) => {}

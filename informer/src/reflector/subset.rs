@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use tokio::time::Instant;
 
 use super::batches::{BatchSender, keep_unlisted};
@@ -41,8 +40,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         let end = Instant::now() + LONGEST_PROBE;
         let mut limits = Limits::new("a list of one object", self.silence, end, objects.clone());
         let mut page = limits.wait(self.source.list_within(request, objects)).await??;
-        while let Some(listed) = limits.wait(page.next()).await? {
-            limits.piece_counts();
+        while let Some(listed) = limits.next(&mut page).await? {
             match listed {
                 // A list skips an object that is too large.
                 Ok(_) | Err(RequestError::TooLarge(_)) => {}

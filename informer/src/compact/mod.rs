@@ -29,14 +29,16 @@
 //!   with libzstd.
 //! * `decoded` keeps objects decoded, if the user asks for it.
 //! * `sync` has the locks and atomics. `standin` replaces libzstd under Miri and in schedules.
-//! * `upkeep` is the informer's side: when a list ends, dictionaries are trained, and a pass over
-//!   the store packs again the objects whose base or dictionary was replaced.
+//! * `upkeep` is the informer's side: when a list ends, dictionaries are trained (`training`), and
+//!   a pass over the store packs again the objects whose base or dictionary was replaced
+//!   (`repack`).
 //!
 //! Plaintext is kept in the headers, in the tables of `interned`, in the cache of bases, in the
 //! dictionaries, in the cache of decoded objects, in the pooled contexts of zstd, and in an object
 //! that would not shrink.
 
 mod base;
+mod builder;
 mod bytes;
 mod cache;
 mod codec;
@@ -50,15 +52,18 @@ mod header;
 mod interned;
 mod object;
 mod prune;
+mod repack;
 mod shapes;
 mod sketch;
 #[cfg(any(miri, deltafifo_shuttle))]
 mod standin;
+mod stats;
 mod stored;
 mod sync;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod training;
 mod uid;
 mod upkeep;
 mod values;
@@ -131,10 +136,12 @@ mod readme {}
 mod for_stream {}
 
 pub use crate::pointer::InvalidPointer;
-pub use compactor::{CompactStats, Compactor, CompactorBuilder};
+pub use builder::CompactorBuilder;
+pub use compactor::Compactor;
 pub use error::{DecodeError, DecodeFailure, PackError, UnnamedField};
 pub use header::OwnerReference;
 pub use object::Compact;
+pub use stats::CompactStats;
 #[cfg(deltafifo_shuttle)]
 pub use sync::mutants;
 pub(crate) use upkeep::Upkeep;

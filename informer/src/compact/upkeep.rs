@@ -6,8 +6,9 @@ use deltafifo::BoxError;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
-use super::compactor::{CompactStats, Compactor};
+use super::compactor::Compactor;
 use super::object::Compact;
+use super::stats::CompactStats;
 use super::sync::Ordering;
 use crate::reflector::{Decodable, Decode};
 use crate::wire::{Prune, Types};

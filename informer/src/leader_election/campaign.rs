@@ -252,7 +252,9 @@ impl Runner {
     fn report(&mut self, error: &LeaseError) {
         if self.failing.failed(error) {
             // The function is user code.
-            ignore_panic(|| (self.shared.on_error)(error));
+            if ignore_panic(|| (self.shared.on_error)(error)).is_none() {
+                tracing::error!(%error, "error handler panicked; the campaign continues");
+            }
         }
     }
 

@@ -1,8 +1,8 @@
 //! Several lister-watchers as one, which fails as a whole.
 //!
-//! Each part continues from a version of its own, which is kept here. The version that the
+//! Each source continues from a version of its own, which is kept here. The version that the
 //! reflector receives is the least of these, so all events up to it have been delivered. A watch
-//! ends, or fails, as soon as the watch of one part does.
+//! ends, or fails, as soon as the watch of one source does.
 
 use std::sync::Arc;
 
@@ -14,129 +14,135 @@ use futures_util::stream::{self, StreamExt};
 
 use super::body::flattened;
 use super::{
-    EventType, ListRequest, ListStream, Listed, ListerWatcher, ObjectLimit, PageMeta, RawEvent,
-    RawObject, RequestError, Tokens, WatchRequest, WatchStream, is_point_in_time,
+    EventType, ListRequest, ListStream, Listed, ListerWatcher, ObjectLimit, PageMeta, Pages,
+    RawEvent, RawObject, RequestError, WatchRequest, WatchStream, is_point_in_time,
 };
 use crate::wire::{WireError, bookmark, ends_initial_events};
 
-/// Several lister-watchers as one. It lists its parts one after the other, and watches all of them
-/// at once. If one part fails, the others stop until it succeeds. For the namespaces that an
+/// Several lister-watchers as one. It lists its sources one after the other, and watches all of
+/// them at once. If one source fails, the others stop until it succeeds. For the namespaces that an
 /// account may list, use an informer of [`Namespaces`](crate::shared_informer::Namespaces), in
 /// which a namespace that fails delays no other.
 ///
-/// There must be at least one part. All parts must have the same kind of object and the same API
-/// server, so that their versions can be compared, and no object may be in two parts.
+/// There must be at least one source. All sources must have the same kind of object and the same
+/// API server, so that their versions can be compared, and no object may be in two sources.
 ///
-/// A `Merged` records the version that its reflector has reached in each part, so each reflector
+/// A `Merged` records the version that its reflector has reached in each source, so each reflector
 /// needs a `Merged` of its own. If two reflectors shared one, each would continue from the version
 /// that the other has reached, and miss the events before it.
 pub struct Merged {
-    parts: Arc<[Box<dyn ListerWatcher>]>,
-    /// The namespaces of the parts, joined with commas: `blue,green`.
+    sources: Arc<[Box<dyn ListerWatcher>]>,
+    /// The namespaces of the sources, joined with commas: `blue,green`.
     namespaces: String,
-    reached: Arc<Mutex<PartsProgress>>,
+    reached: Arc<Mutex<SourcesProgress>>,
 }
 
-/// The state of all parts.
-struct PartsProgress(Vec<PartProgress>);
+/// The state of all sources.
+struct SourcesProgress(Vec<SourceProgress>);
 
 #[derive(Clone, Default)]
-struct PartProgress {
-    /// The version up to which all events of the part were received.
+struct SourceProgress {
+    /// The version up to which all events of the source were received.
     reached: Option<ResourceVersion>,
-    /// Whether the continue token of a page expired. If so, the next list of the part is a single
+    /// Whether the continue token of a page expired. If so, the next list of the source is a single
     /// page, not older than the first page of the failed list.
     whole: bool,
 }
 
-impl PartsProgress {
-    fn of_parts(number: usize) -> Self {
-        Self(vec![PartProgress::default(); number])
+impl SourcesProgress {
+    fn of_sources(number: usize) -> Self {
+        Self(vec![SourceProgress::default(); number])
     }
 
-    /// Records the version of a part's first page: no later page is older.
+    /// Records the version of a source's first page: no later page is older.
     ///
     /// # Errors
     /// [`RequestError::Wire`]: the version is not a number, so it cannot be compared with the
-    /// versions of other parts.
-    fn list(&mut self, part: usize, version: &str) -> Result<(), RequestError> {
+    /// versions of other sources.
+    fn list(&mut self, number: usize, version: &str) -> Result<(), RequestError> {
         let Some(version) = ResourceVersion::parse(version) else {
-            let fault = "a list whose version is not a number, so the lists of several parts cannot be merged";
+            let fault = "a list whose version is not a number, so the lists of several sources cannot be merged";
             return Err(WireError::not_that(fault, version.as_bytes()).into());
         };
-        if let Some(part) = self.0.get_mut(part) {
-            part.reached = Some(version);
+        if let Some(source) = self.0.get_mut(number) {
+            source.reached = Some(version);
         }
         Ok(())
     }
 
-    /// Records the version of an event or bookmark of a part. A version that is not a point in
+    /// Records the version of an event or bookmark of a source. A version that is not a point in
     /// time, such as 0, is ignored.
-    fn set(&mut self, part: usize, version: &str) {
+    fn set(&mut self, number: usize, version: &str) {
         if !is_point_in_time(version) {
             return;
         }
-        if let (Some(part), Some(version)) = (self.0.get_mut(part), ResourceVersion::parse(version))
+        if let (Some(source), Some(version)) =
+            (self.0.get_mut(number), ResourceVersion::parse(version))
         {
-            part.reached = Some(version);
+            source.reached = Some(version);
         }
     }
 
-    fn of(&self, part: usize) -> Option<&ResourceVersion> {
-        self.0.get(part)?.reached.as_ref()
+    fn of(&self, number: usize) -> Option<&ResourceVersion> {
+        self.0.get(number)?.reached.as_ref()
     }
 
-    /// Returns the version to request for a list of one part, given the least version that the
-    /// reflector has requested for all parts: the version that the part has reached if that is
+    /// Returns the version to request for a list of one source, given the least version that the
+    /// reflector has requested for all sources: the version that the source has reached if that is
     /// newer, otherwise `requested`. Also returns `requested` if it asks for any state or for the
     /// newest.
-    fn state(&self, part: usize, requested: &str) -> String {
-        let own = self.of(part).filter(|_| !matches!(requested, "" | "0"));
+    fn state(&self, number: usize, requested: &str) -> String {
+        let own = self.of(number).filter(|_| !matches!(requested, "" | "0"));
         own.map_or_else(|| requested.to_owned(), |own| newer(own, requested))
     }
 
-    /// Returns the version after which a part's watch starts, if the reflector has requested a
-    /// watch of all parts from `requested`. It is the part's own version, up to which its events
-    /// were received.
-    fn changes(&self, part: usize, requested: &str) -> String {
-        let own = self.of(part).filter(|_| !matches!(requested, "" | "0"));
+    /// Returns the version after which a source's watch starts, if the reflector has requested a
+    /// watch of all sources from `requested`. It is the source's own version, up to which its
+    /// events were received.
+    fn changes(&self, number: usize, requested: &str) -> String {
+        let own = self.of(number).filter(|_| !matches!(requested, "" | "0"));
         own.map_or_else(|| requested.to_owned(), ResourceVersion::to_string)
     }
 
-    /// Returns the first request of a part's list, if the reflector has made the request
-    /// `requested` for all parts.
-    fn first_page(&self, part: usize, requested: &ListRequest) -> ListRequest {
-        match self.of(part).filter(|_| self.0.get(part).is_some_and(|part| part.whole)) {
+    /// Returns the first request of a source's list, if the reflector has made the request
+    /// `requested` for all sources.
+    fn first_page(&self, number: usize, requested: &ListRequest) -> ListRequest {
+        match self.of(number).filter(|_| self.0.get(number).is_some_and(|source| source.whole)) {
             Some(page) => {
                 let resource_version = newer(page, &requested.resource_version);
                 ListRequest { resource_version, not_older_than: true, ..ListRequest::default() }
             }
             None => ListRequest {
-                resource_version: self.state(part, &requested.resource_version),
+                resource_version: self.state(number, &requested.resource_version),
                 ..requested.clone()
             },
         }
     }
 
-    /// Records the failure of a part's list. The reflector lists all parts again.
-    fn failed(&mut self, part: usize, request: &ListRequest, error: RequestError) -> RequestError {
+    /// Records the failure of a source's list. The reflector lists all sources again.
+    fn failed(
+        &mut self,
+        number: usize,
+        request: &ListRequest,
+        error: RequestError,
+    ) -> RequestError {
         if error.is_version_unavailable()
-            && let Some(part) = self.0.get_mut(part)
+            && let Some(source) = self.0.get_mut(number)
         {
             // Without a token, the single page itself is not available.
-            part.whole = request.continue_token.is_some();
+            source.whole = request.continue_token.is_some();
         }
         error
     }
 
-    /// Records that all parts have been listed.
+    /// Records that all sources have been listed.
     fn listed(&mut self) {
-        self.0.iter_mut().for_each(|part| part.whole = false);
+        self.0.iter_mut().for_each(|source| source.whole = false);
     }
 
-    /// Returns the least version of the parts, or an empty string while a part has none.
+    /// Returns the least version of the sources, or an empty string while a source has none.
     fn least(&self) -> String {
-        let least = self.0.iter().map(|part| part.reached.as_ref()).min().flatten();
+        let least = self.0.iter().map(|source| source.reached.as_ref()).min().flatten();
         least.map(ResourceVersion::to_string).unwrap_or_default()
     }
 }
@@ -147,20 +153,21 @@ fn newer(own: &ResourceVersion, requested: &str) -> String {
 }
 
 impl Merged {
-    /// Creates a lister-watcher of these parts.
+    /// Creates a lister-watcher of these sources.
     #[must_use]
-    pub fn new(parts: Vec<Box<dyn ListerWatcher>>) -> Self {
-        let reached = PartsProgress::of_parts(parts.len());
-        let namespaces = parts.iter().map(|part| part.scope().1).collect::<Vec<_>>().join(",");
-        Self { parts: parts.into(), namespaces, reached: Arc::new(Mutex::new(reached)) }
+    pub fn new(sources: Vec<Box<dyn ListerWatcher>>) -> Self {
+        let reached = SourcesProgress::of_sources(sources.len());
+        let namespaces =
+            sources.iter().map(|source| source.scope().1).collect::<Vec<_>>().join(",");
+        Self { sources: sources.into(), namespaces, reached: Arc::new(Mutex::new(reached)) }
     }
 
-    /// Lists all pages of all parts, as one list, by calling `list` for each page. Records the
+    /// Lists all pages of all sources, as one list, by calling `list` for each page. Records the
     /// versions in `reached`.
-    fn list_parts(
+    fn list_sources(
         &self,
         request: ListRequest,
-        reached: Arc<Mutex<PartsProgress>>,
+        reached: Arc<Mutex<SourcesProgress>>,
         list: impl for<'p> Fn(
             &'p dyn ListerWatcher,
             ListRequest,
@@ -169,29 +176,24 @@ impl Merged {
         + Sync
         + 'static,
     ) -> BoxFuture<'_, Result<ListStream, RequestError>> {
-        let parts = Arc::clone(&self.parts);
-        let pages = try_stream! {
-            for (number, part) in parts.iter().enumerate() {
+        let sources = Arc::clone(&self.sources);
+        let pieces = try_stream! {
+            for (number, source) in sources.iter().enumerate() {
                 let mut request = reached.lock().first_page(number, &request);
-                let mut tokens = Tokens::default();
+                let mut pages = Pages::new("a list of a merged source");
                 loop {
                     let failed = |error| reached.lock().failed(number, &request, error);
-                    let mut page = list(&**part, request.clone()).await.map_err(failed)?;
-                    let (mut meta, mut ends_too_large) = (None::<PageMeta>, false);
+                    let mut page = list(&**source, request.clone()).await.map_err(failed)?;
                     while let Some(listed) = page.next().await {
-                        ends_too_large = matches!(listed, Err(RequestError::TooLarge(_)));
+                        pages.record(&listed);
                         match listed {
-                            Ok(Listed::Meta(found)) => meta = Some(found),
+                            Ok(Listed::Meta(_)) => {}
                             Ok(items) => yield Ok(items),
                             Err(large @ RequestError::TooLarge(_)) => yield Err(large),
                             Err(error) => Err(failed(error))?,
                         }
                     }
-                    if ends_too_large {
-                        Err(RequestError::cut_at_large())?;
-                    }
-                    let meta = meta.filter(|meta| !meta.resource_version.is_empty());
-                    let meta = meta.ok_or_else(|| RequestError::without_version("a list of a part"))?;
+                    let meta = pages.end_page()?;
                     if request.continue_token.is_none() {
                         let listed = reached.lock().list(number, &meta.resource_version);
                         listed?;
@@ -199,7 +201,7 @@ impl Merged {
                     // The page may have no items, and the reader's timeout needs a sign of
                     // progress.
                     yield Ok(Listed::Items(Vec::new()));
-                    request.continue_token = tokens.next(meta.continue_token)?;
+                    request.continue_token = meta.continue_token;
                     if request.continue_token.is_none() {
                         break;
                     }
@@ -209,7 +211,7 @@ impl Merged {
             let resource_version = reached.lock().least();
             yield Ok(Listed::Meta(PageMeta { resource_version, ..PageMeta::default() }));
         };
-        Box::pin(std::future::ready(Ok(flattened(pages))))
+        Box::pin(std::future::ready(Ok(flattened(pieces))))
     }
 }
 
@@ -227,8 +229,8 @@ impl ListerWatcher for Merged {
         request: ListRequest,
         limit: ObjectLimit,
     ) -> BoxFuture<'_, Result<ListStream, RequestError>> {
-        self.list_parts(request, Arc::clone(&self.reached), move |part, request| {
-            part.list_within(request, limit.clone())
+        self.list_sources(request, Arc::clone(&self.reached), move |source, request| {
+            source.list_within(request, limit.clone())
         })
     }
 
@@ -237,8 +239,8 @@ impl ListerWatcher for Merged {
         request: ListRequest,
     ) -> BoxFuture<'_, Result<ListStream, RequestError>> {
         // The watch continues from the versions of the reflector's lists, and not of this one.
-        let reached = Arc::new(Mutex::new(PartsProgress::of_parts(self.parts.len())));
-        self.list_parts(request, reached, |part, request| part.list_metadata(request))
+        let reached = Arc::new(Mutex::new(SourcesProgress::of_sources(self.sources.len())));
+        self.list_sources(request, reached, |source, request| source.list_metadata(request))
     }
 
     fn watch_within(
@@ -247,12 +249,12 @@ impl ListerWatcher for Merged {
         limit: ObjectLimit,
     ) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
         Box::pin(async move {
-            let requested = self.parts.iter().enumerate().map(|(part, source)| {
+            let requested = self.sources.iter().enumerate().map(|(number, source)| {
                 let (reached, requested) = (self.reached.lock(), &request.resource_version);
                 let resource_version = if request.send_initial_events {
-                    reached.state(part, requested)
+                    reached.state(number, requested)
                 } else {
-                    reached.changes(part, requested)
+                    reached.changes(number, requested)
                 };
                 drop(reached);
                 let begins = if request.send_initial_events {
@@ -271,11 +273,11 @@ impl ListerWatcher for Merged {
     }
 
     fn types(&self) -> Option<(&str, &str)> {
-        self.parts.first()?.types()
+        self.sources.first()?.types()
     }
 
     fn scope(&self) -> (&str, &str) {
-        (self.parts.first().map_or("", |part| part.scope().0), &self.namespaces)
+        (self.sources.first().map_or("", |source| source.scope().0), &self.namespaces)
     }
 
     fn is_merged(&self) -> bool {
@@ -283,7 +285,7 @@ impl ListerWatcher for Merged {
     }
 }
 
-/// The phase of a part's watch.
+/// The phase of a source's watch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WatchPhase {
     /// Initial events, up to the bookmark that ends them.
@@ -295,23 +297,23 @@ enum WatchPhase {
     Changes,
 }
 
-/// Merges the events of all parts. The stream ends as soon as the watch of one part ends or fails.
-/// Each bookmark has the least of the versions that the parts have reached.
+/// Merges the events of all sources. The stream ends as soon as the watch of one source ends or
+/// fails. Each bookmark has the least of the versions that the sources have reached.
 fn merge(
     watches: Vec<(WatchPhase, WatchStream)>,
-    reached: Arc<Mutex<PartsProgress>>,
+    reached: Arc<Mutex<SourcesProgress>>,
 ) -> WatchStream {
     let (mut phases, watches): (Vec<_>, Vec<_>) = watches.into_iter().unzip();
-    let tagged = watches.into_iter().enumerate().map(|(part, events)| {
+    let tagged = watches.into_iter().enumerate().map(|(number, events)| {
         let events = events.map(Some).chain(stream::iter([None]));
-        events.map(move |event| (part, event)).boxed()
+        events.map(move |event| (number, event)).boxed()
     });
     let mut events = stream::select_all(tagged);
     flattened(try_stream! {
-        while let Some((part, Some(event))) = events.next().await {
+        while let Some((number, Some(event))) = events.next().await {
             let (kind, object) = RawObject::of_event(event)?;
             let head = object.head()?;
-            let Some(phase) = phases.get_mut(part) else { continue };
+            let Some(phase) = phases.get_mut(number) else { continue };
             if *phase == WatchPhase::Objects && kind != EventType::Added {
                 *phase = WatchPhase::Changes;
             }
@@ -322,7 +324,7 @@ fn merge(
                 // drop this one. In other phases the events have the versions of the objects, which
                 // are older than the state.
                 if phase == WatchPhase::Changes {
-                    reached.lock().set(part, &version);
+                    reached.lock().set(number, &version);
                 }
                 continue;
             }
@@ -336,7 +338,7 @@ fn merge(
             }
             let least = {
                 let mut reached = reached.lock();
-                reached.set(part, &head.version);
+                reached.set(number, &head.version);
                 reached.least()
             };
             if !phases.contains(&WatchPhase::Initial) {

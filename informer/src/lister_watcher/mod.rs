@@ -12,10 +12,10 @@ mod error;
 mod kube;
 mod limit;
 mod merged;
+mod pages;
 mod query;
 #[cfg(feature = "scripted")]
 mod scripted;
-mod tokens;
 mod unclonable;
 
 use std::borrow::Cow;
@@ -34,10 +34,10 @@ pub use error::RequestError;
 pub(crate) use error::is_unavailable;
 pub use limit::ObjectLimit;
 pub use merged::Merged;
+pub(crate) use pages::Pages;
 pub(crate) use query::{FIELDS, LABELS, Query, QueryError, field_terms};
 #[cfg(feature = "scripted")]
 pub use scripted::{Request, Scripted};
-pub(crate) use tokens::Tokens;
 
 /// A source of one kind of object, which can be listed and watched.
 ///

@@ -20,7 +20,7 @@ use crate::wire::{Head, LARGE, WireError, check};
 
 /// The size of a full batch in bytes. Batches are full only if items arrive fast enough; see
 /// [`LEAST_BATCH`].
-const BATCH: usize = 2 << 20;
+const BATCH_BYTES: usize = 2 << 20;
 /// The size in bytes from which an incomplete batch is sent, if the target is idle. Each batch
 /// costs two wake-ups, and a streamed list arrives event by event, so smaller batches would cost
 /// more than they gain.
@@ -32,7 +32,7 @@ const MOST_IN_FLIGHT: usize = 12 << 20;
 const MOST_BATCHES: usize = 64;
 
 /// The contents of a batch.
-pub(super) enum BatchPart {
+pub(super) enum Batch {
     /// Listed objects.
     Items(Vec<RawObject>),
     /// An object that was listed, and was deleted before the list was complete. Only streamed lists
@@ -45,11 +45,11 @@ pub(super) enum BatchPart {
 }
 
 /// The receiver of batches.
-pub(super) type Batches = mpsc::Receiver<(BatchPart, OwnedSemaphorePermit)>;
+pub(super) type Batches = mpsc::Receiver<(Batch, OwnedSemaphorePermit)>;
 
 /// The sender of batches, which the reader fills.
 pub(super) struct BatchSender {
-    batches: mpsc::Sender<(BatchPart, OwnedSemaphorePermit)>,
+    batches: mpsc::Sender<(Batch, OwnedSemaphorePermit)>,
     room: Arc<Semaphore>,
     items: Vec<RawObject>,
     bytes: usize,
@@ -75,7 +75,7 @@ impl BatchSender {
             let is_large = item.len() > LARGE;
             self.bytes += item.len();
             self.items.push(item);
-            if self.bytes >= BATCH || is_large {
+            if self.bytes >= BATCH_BYTES || is_large {
                 self.flush().await;
             }
         }
@@ -84,11 +84,11 @@ impl BatchSender {
         }
     }
 
-    /// Sends another part, after the items that were added before it.
-    pub(super) async fn send(&mut self, part: BatchPart) {
+    /// Sends a batch, after the items that were added before it.
+    pub(super) async fn send(&mut self, batch: Batch) {
         self.flush().await;
-        let bytes = if let BatchPart::Deleted(object) = &part { object.len() } else { 0 };
-        self.send_sized(part, bytes).await;
+        let bytes = if let Batch::Deleted(object) = &batch { object.len() } else { 0 };
+        self.send_sized(batch, bytes).await;
     }
 
     pub(super) fn holds_any(&self) -> bool {
@@ -98,14 +98,14 @@ impl BatchSender {
     pub(super) async fn flush(&mut self) {
         if !self.items.is_empty() {
             let (items, bytes) = (std::mem::take(&mut self.items), std::mem::take(&mut self.bytes));
-            self.send_sized(BatchPart::Items(items), bytes).await;
+            self.send_sized(Batch::Items(items), bytes).await;
         }
     }
 
-    async fn send_sized(&self, part: BatchPart, bytes: usize) {
+    async fn send_sized(&self, batch: Batch, bytes: usize) {
         let permits = u32::try_from(bytes.min(MOST_IN_FLIGHT)).unwrap_or(u32::MAX);
         let sent = match self.room.clone().acquire_many_owned(permits).await {
-            Ok(room) => self.batches.send((part, room)).await.is_ok(),
+            Ok(room) => self.batches.send((batch, room)).await.is_ok(),
             Err(_) => false,
         };
         if !sent {
@@ -115,9 +115,9 @@ impl BatchSender {
     }
 }
 
-/// The outcome of passing a [`BatchPart`] to the target.
+/// The outcome of passing a [`Batch`] to the target.
 #[derive(Default)]
-pub(super) struct PartOutcome {
+pub(super) struct BatchOutcome {
     /// The number of listed objects.
     pub(super) items: usize,
     /// The number of objects that were decoded.
@@ -128,48 +128,48 @@ pub(super) struct PartOutcome {
     pub(super) errors: Vec<ReflectorError>,
 }
 
-/// Passes batches to the target until the reader has no more. Calls `report` with the outcome of
-/// each part.
+/// Passes batches to the target until the reader has no more. Calls `record` with the outcome of
+/// each batch.
 pub(super) async fn receive<K: Send + Sync + 'static>(
     target: &Arc<dyn Target<K>>,
     mut pieces: Box<dyn Pieces<K>>,
     decoder: &Arc<Decoder<K>>,
     threads: &Threads,
     mut batches: Batches,
-    mut report: impl FnMut(PartOutcome),
+    mut record: impl FnMut(BatchOutcome),
 ) -> Result<Box<dyn Pieces<K>>, Stop> {
-    while let Some((part, room)) = batches.recv().await {
+    while let Some((batch, room)) = batches.recv().await {
         target.ready().await?;
         let decoder = Arc::clone(decoder);
         let received = threads.run(move || {
-            let mut outcome = PartOutcome::default();
-            let done = receive_part(pieces.as_mut(), &decoder, part, &mut outcome);
+            let mut outcome = BatchOutcome::default();
+            let done = receive_batch(pieces.as_mut(), &decoder, batch, &mut outcome);
             drop(room);
             (pieces, done, outcome)
         });
         let (returned, done, outcome) = received.await?;
         pieces = returned;
-        report(outcome);
+        record(outcome);
         done?;
     }
     Ok(pieces)
 }
 
-fn receive_part<K: Send + Sync + 'static>(
+fn receive_batch<K: Send + Sync + 'static>(
     pieces: &mut dyn Pieces<K>,
     decoder: &Decoder<K>,
-    part: BatchPart,
-    outcome: &mut PartOutcome,
+    batch: Batch,
+    outcome: &mut BatchOutcome,
 ) -> Result<(), ReflectorError> {
-    match part {
-        BatchPart::Expect(objects) => pieces.expect(objects),
-        BatchPart::IgnoreVersions => pieces.ignore_versions(),
-        BatchPart::Items(items) => receive_items(pieces, decoder, items, outcome)?,
-        BatchPart::Deleted(RawObject::TooLarge(large)) => {
+    match batch {
+        Batch::Expect(objects) => pieces.expect(objects),
+        Batch::IgnoreVersions => pieces.ignore_versions(),
+        Batch::Items(items) => receive_items(pieces, decoder, items, outcome)?,
+        Batch::Deleted(RawObject::TooLarge(large)) => {
             outcome.errors.push(ReflectorError::too_large(&large));
             delete(pieces, &large.key().unwrap_or_default(), None, outcome)?;
         }
-        BatchPart::Deleted(RawObject::Json(raw)) => {
+        Batch::Deleted(RawObject::Json(raw)) => {
             let head = head_of(&raw)?;
             let deleted = match decoder.one(&raw) {
                 Ok(object) => {
@@ -192,7 +192,7 @@ fn delete<K: 'static>(
     pieces: &mut dyn Pieces<K>,
     name: &str,
     object: Option<DeltaObject<K>>,
-    outcome: &mut PartOutcome,
+    outcome: &mut BatchOutcome,
 ) -> Result<(), ReflectorError> {
     if name.is_empty() && object.is_none() {
         // Nothing identifies the deleted object.
@@ -213,7 +213,7 @@ fn keep<K: 'static>(
     pieces: &mut dyn Pieces<K>,
     name: &str,
     error: ReflectorError,
-    outcome: &mut PartOutcome,
+    outcome: &mut BatchOutcome,
 ) -> Result<(), ReflectorError> {
     outcome.errors.push(error);
     if name.is_empty() {
@@ -246,7 +246,7 @@ fn receive_items<K: Send + Sync + 'static>(
     pieces: &mut dyn Pieces<K>,
     decoder: &Decoder<K>,
     all: Vec<RawObject>,
-    outcome: &mut PartOutcome,
+    outcome: &mut BatchOutcome,
 ) -> Result<(), ReflectorError> {
     outcome.items += all.len();
     let mut items = Vec::with_capacity(all.len());
@@ -301,7 +301,7 @@ mod tests {
     use bytes::Bytes;
     use futures_util::FutureExt;
 
-    use super::{BATCH, BatchPart, BatchSender, MOST_IN_FLIGHT};
+    use super::{BATCH_BYTES, Batch, BatchSender, MOST_IN_FLIGHT};
     use crate::lister_watcher::RawObject;
 
     /// Returns the number of bytes that a sender accepts, in items of `item` bytes, while nothing
@@ -320,9 +320,9 @@ mod tests {
     #[test]
     fn reader_waits_while_too_many_bytes_are_unreceived() {
         for item in [1 << 10, 100 << 10, 3 << 20, 8 << 20, 20 << 20] {
-            let most = MOST_IN_FLIGHT.max(item) + BATCH + item;
+            let most = MOST_IN_FLIGHT.max(item) + BATCH_BYTES + item;
             assert!(
-                (BATCH..=most).contains(&accepted(item)),
+                (BATCH_BYTES..=most).contains(&accepted(item)),
                 "items of {item}: {}",
                 accepted(item)
             );
@@ -333,7 +333,7 @@ mod tests {
     fn deletions_count_as_objects_do() {
         let (mut sender, _batches) = BatchSender::new(&BatchSender::in_flight());
         let (mut accepted, object) = (0, RawObject::from(Bytes::from(vec![b' '; 1 << 20])));
-        while sender.send(BatchPart::Deleted(object.clone())).now_or_never().is_some() {
+        while sender.send(Batch::Deleted(object.clone())).now_or_never().is_some() {
             accepted += object.len();
         }
         assert_eq!(accepted, MOST_IN_FLIGHT);

@@ -123,30 +123,31 @@ impl<K: 'static> Decoder<K> {
         }
     }
 
-    fn part(&self, raw: &[&Bytes]) -> Vec<Result<Arc<K>, BoxError>> {
+    fn chunk(&self, raw: &[&Bytes]) -> Vec<Result<Arc<K>, BoxError>> {
         raw.iter().map(|raw| self.one(raw)).collect()
     }
 }
 
 impl<K: Send + Sync + 'static> Decoder<K> {
     /// Decodes all of `raw`, and returns the results in the same order. Blocks while all cores are
-    /// in use by other calls. If a thread cannot be started, the caller decodes its part.
+    /// in use by other calls. If a thread cannot be started, the caller decodes its chunk.
     pub(super) fn all(&self, raw: &[&Bytes]) -> Vec<Result<Arc<K>, BoxError>> {
         if raw.is_empty() {
             return Vec::new();
         }
         let bytes: usize = raw.iter().map(|raw| raw.len()).sum();
         let cores = CORES.take(bytes / WORTH_A_THREAD);
-        let mut parts = raw.chunks(raw.len().div_ceil(cores.taken));
-        let mine = parts.next().unwrap_or_default();
+        let mut chunks = raw.chunks(raw.len().div_ceil(cores.taken));
+        let mine = chunks.next().unwrap_or_default();
         thread::scope(|scope| {
-            let spawn = |part| thread::Builder::new().spawn_scoped(scope, move || self.part(part));
-            let others: Vec<_> = parts.map(|part| (part, spawn(part))).collect();
-            let mut decoded = self.part(mine);
-            for (part, thread) in others {
+            let spawn =
+                |chunk| thread::Builder::new().spawn_scoped(scope, move || self.chunk(chunk));
+            let others: Vec<_> = chunks.map(|chunk| (chunk, spawn(chunk))).collect();
+            let mut decoded = self.chunk(mine);
+            for (chunk, thread) in others {
                 decoded.extend(match thread {
                     Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
-                    Err(_) => self.part(part),
+                    Err(_) => self.chunk(chunk),
                 });
             }
             decoded

@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::stream::{Stream, StreamExt};
 use tokio::time::Instant;
 
 use super::alarm::Alarm;
@@ -96,6 +97,22 @@ impl Limits {
         }
         self.waited += self.last_arrival - waiting;
         self.waiting = None;
+        Ok(piece)
+    }
+
+    /// Waits for the next piece of a response, and records it as progress. Returns `None` at the
+    /// end of the response, which is no progress.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub(super) async fn next<S: Stream + Unpin>(
+        &mut self,
+        pieces: &mut S,
+    ) -> Result<Option<S::Item>, RequestError> {
+        let piece = self.wait(pieces.next()).await?;
+        if piece.is_some() {
+            self.piece_counts();
+        }
         Ok(piece)
     }
 

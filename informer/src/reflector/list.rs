@@ -4,16 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::batches::{BatchPart, BatchSender, Batches, PartOutcome, keep_unlisted, receive};
+use super::batches::{Batch, BatchOutcome, BatchSender, Batches, keep_unlisted, receive};
 use super::error::{ListFailure, ReflectorError, Stop};
 use super::limits::Limits;
 use super::target::Pieces;
 use super::watch::MOST_ATTEMPTS;
 use super::{Reflector, retry_after};
-use crate::lister_watcher::{ListRequest, Listed, PageMeta, RawObject, RequestError, Tokens};
+use crate::lister_watcher::{ListRequest, Listed, PageMeta, Pages, RawObject, RequestError};
 
 /// The longest time for all pages of a list. An API server ends the response for a page after a
 /// minute, and continue tokens expire within minutes, so a working server does not take this long.
@@ -143,13 +142,13 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         batches: Batches,
     ) -> Result<(Box<dyn Pieces<K>>, usize), ListFailure> {
         let mut items = 0;
-        let report = |outcome: PartOutcome| {
+        let record = |outcome: BatchOutcome| {
             items += outcome.items;
             self.metrics.record(|metrics| metrics.received(&outcome));
             outcome.errors.iter().for_each(|error| self.report(error));
         };
         let received =
-            receive(&self.target, pieces, &self.decoder, &self.threads, batches, report).await;
+            receive(&self.target, pieces, &self.decoder, &self.threads, batches, record).await;
         received.map(|pieces| (pieces, items)).map_err(ListFailure::Stop)
     }
 
@@ -183,16 +182,14 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             Instant::now() + LONGEST_LIST,
             self.object_limit.clone(),
         );
-        let (mut items, mut tokens) = (0, Tokens::default());
+        let (mut items, mut pages) = (0, Pages::new("a list"));
         loop {
             let mut page = limits
                 .wait(self.source.list_within(request.clone(), self.object_limit.clone()))
                 .await??;
             limits.piece_counts();
-            let (mut meta, mut ends_too_large) = (None::<PageMeta>, false);
-            while let Some(listed) = limits.wait(page.next()).await? {
-                limits.piece_counts();
-                ends_too_large = matches!(listed, Err(RequestError::TooLarge(_)));
+            while let Some(listed) = limits.next(&mut page).await? {
+                pages.record(&listed);
                 let listed = match listed {
                     Ok(listed) => listed,
                     Err(RequestError::TooLarge(large)) => {
@@ -204,7 +201,9 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                 };
                 match listed {
                     Listed::Items(listed) => {
-                        if meta.is_none() && request.continue_token.is_none() && !listed.is_empty()
+                        if !pages.has_meta()
+                            && request.continue_token.is_none()
+                            && !listed.is_empty()
                         {
                             // The version of these items is not known yet.
                             self.versions.lock().set_least("");
@@ -216,29 +215,23 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                         let remaining =
                             usize::try_from(found.remaining.unwrap_or(0)).unwrap_or(usize::MAX);
                         sender
-                            .send(BatchPart::Expect(
+                            .send(Batch::Expect(
                                 remaining.saturating_add(items + request.limit as usize),
                             ))
                             .await;
                         if request.continue_token.is_none() {
                             if self.versions.lock().is_of_another_history(&found.resource_version) {
-                                sender.send(BatchPart::IgnoreVersions).await;
+                                sender.send(Batch::IgnoreVersions).await;
                             }
                             self.record_first_page(&request, &found);
-                            first_page.clone_from(&found);
+                            *first_page = found;
                         }
-                        meta = Some(found);
                     }
                 }
             }
-            if ends_too_large {
-                return Err(RequestError::cut_at_large().into());
-            }
             // Do not hold items back until the next page arrives.
             sender.flush().await;
-            let meta = meta.filter(|meta| !meta.resource_version.is_empty());
-            let meta = meta.ok_or_else(|| RequestError::without_version("a list"))?;
-            request.continue_token = tokens.next(meta.continue_token)?;
+            request.continue_token = pages.end_page()?.continue_token;
             if request.continue_token.is_none() {
                 return Ok(first_page.resource_version.clone());
             }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tracing::{Instrument, Span, debug, debug_span};
 
 use super::Reflector;
-use super::batches::PartOutcome;
+use super::batches::BatchOutcome;
 use super::error::{ListFailure, ReflectorError};
 use crate::metrics::{self as table, Labels, Named, count};
 
@@ -57,7 +57,7 @@ impl Metrics {
     }
 
     /// Records a batch of a list.
-    pub(super) fn received(&self, outcome: &PartOutcome) {
+    pub(super) fn received(&self, outcome: &BatchOutcome) {
         self.decoded.increment(outcome.decoded);
         self.skipped.increment(outcome.skipped);
     }

@@ -7,7 +7,8 @@
 //! * `batches.rs`: passes a relist to the target in batches, and decodes changed objects only.
 //! * `limits.rs`: the time limits of a list.
 //! * `metrics.rs`: the metrics and spans of a reflector.
-//! * `part.rs`: a list of a part of the objects, for a member of a sharded group.
+//! * `report.rs`: reports of errors.
+//! * `subset.rs`: a list of a subset of the objects, for a member of a sharded group.
 //! * `resync.rs`: the periodic resync of the target.
 //! * `snapshot.rs`: a consistent list of metadata, for sharded controllers.
 //! * `status.rs`: the state of the watch, for users and for metrics.
@@ -25,12 +26,13 @@ mod error;
 mod limits;
 mod list;
 mod metrics;
-#[cfg(feature = "leader-election")]
-mod part;
+mod report;
 mod resync;
 #[cfg(all(feature = "leader-election", feature = "runtime"))]
 mod snapshot;
 pub(crate) mod status;
+#[cfg(feature = "leader-election")]
+mod subset;
 mod target;
 mod threads;
 mod versions;
@@ -50,7 +52,6 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::Instrument;
 
-use crate::error_chain;
 use crate::lister_watcher::{ListerWatcher, ObjectLimit, RequestError, WatchStream};
 use crate::metrics::Named;
 use crate::util::in_flight::InFlight;
@@ -61,9 +62,10 @@ pub use builder::ReflectorBuilder;
 pub use decode::Decodable;
 use decode::Decoder;
 pub(crate) use decode::{Decode, Decoding};
+use error::Stop;
 pub use error::{ReflectorError, RunError};
-use error::{Stop, caught};
 use metrics::Metrics;
+use report::report;
 pub(crate) use resync::Resync;
 #[cfg(all(feature = "leader-election", feature = "runtime"))]
 pub(crate) use snapshot::ListedMeta;
@@ -228,7 +230,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         backoff: &mut Backoff,
     ) -> Result<Infallible, Stop> {
         let mut events = None;
-        if !resumes || !self.versions.lock().owes_no_list() {
+        if !resumes || self.versions.lock().owes_list() {
             events = if self.watch_list { self.list_by_watch(backoff).await? } else { None };
             if events.is_none() {
                 self.list().await?;
@@ -254,18 +256,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
 
     pub(crate) fn report(&self, error: &ReflectorError) {
         self.metrics.record(|metrics| metrics.failed(error));
-        // Error handlers and the texts of errors, which may come from the decoder of an object, are
-        // user code. Their panics must not end the reflector.
-        let message = caught(|| error_chain(error)).ok();
-        if let Some(message) = message.clone() {
-            self.status.failed(message);
-        }
-        if caught(|| (self.on_error)(error)).is_err() {
-            tracing::error!(
-                error = message,
-                "the error handler of the reflector panicked; the reflector continues"
-            );
-        }
+        report(error, &self.status, &*self.on_error);
     }
 
     /// Reports the error, and waits before the request is repeated.

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::Reflector;
 use super::limits::Limits;
 use crate::lister_watcher::{
-    ListRequest, Listed, ObjectLimit, PageMeta, RequestError, Tokens, is_point_in_time,
+    ListRequest, Listed, ObjectLimit, Pages, RequestError, is_point_in_time,
 };
 use crate::wire::WireError;
 
@@ -49,20 +48,18 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         &self,
         visit: &mut (dyn FnMut(ListedMeta) + Send),
     ) -> Result<String, RequestError> {
+        const WHAT: &str = "a list of metadata";
         let end = Instant::now() + LONGEST_SNAPSHOT;
-        let mut limits =
-            Limits::new("a list of metadata", self.silence, end, ObjectLimit::default());
-        let (mut request, mut tokens) = (ListRequest::default(), Tokens::default());
+        let mut limits = Limits::new(WHAT, self.silence, end, ObjectLimit::default());
+        let (mut request, mut pages) = (ListRequest::default(), Pages::new(WHAT));
         let mut version = None;
         loop {
             let mut page = limits.wait(self.source.list_metadata(request.clone())).await??;
             limits.piece_counts();
-            let (mut meta, mut ends_too_large) = (None::<PageMeta>, false);
-            while let Some(listed) = limits.wait(page.next()).await? {
-                limits.piece_counts();
-                ends_too_large = matches!(listed, Err(RequestError::TooLarge(_)));
+            while let Some(listed) = limits.next(&mut page).await? {
+                pages.record(&listed);
                 match listed {
-                    Ok(Listed::Meta(found)) => meta = Some(found),
+                    Ok(Listed::Meta(_)) => {}
                     Ok(Listed::Items(items)) => {
                         for item in items {
                             let object: ListedObject = serde_json::from_slice(&item)
@@ -76,14 +73,13 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                     Err(error) => return Err(error),
                 }
             }
-            if ends_too_large {
-                return Err(RequestError::cut_at_large());
+            let meta = pages.end_page()?;
+            if !is_point_in_time(&meta.resource_version) {
+                return Err(RequestError::without_version(WHAT));
             }
-            let meta = meta.filter(|meta| is_point_in_time(&meta.resource_version));
-            let meta = meta.ok_or_else(|| RequestError::without_version("a list of metadata"))?;
             // Later pages show the state of the first page, or a newer one.
             let version = version.get_or_insert(meta.resource_version);
-            request.continue_token = tokens.next(meta.continue_token)?;
+            request.continue_token = meta.continue_token;
             if request.continue_token.is_none() {
                 return Ok(std::mem::take(version));
             }

@@ -9,7 +9,7 @@ use crate::lister_watcher::{RequestError, is_point_in_time};
 pub(super) struct Versions {
     /// The version of the last list, event or bookmark.
     last: Option<String>,
-    parts: Parts,
+    subsets: SubsetLists,
     /// Whether `last` has not been passed to the target yet.
     unreported: bool,
     /// The least version of the next list, if `last` must not be used; empty for the newest state.
@@ -27,9 +27,9 @@ pub(super) struct Versions {
     caution: Caution,
 }
 
-/// The lists of parts of the objects (`part.rs`).
+/// The lists of subsets of the objects (`subset.rs`).
 #[derive(Default)]
-struct Parts {
+struct SubsetLists {
     /// The version of the last one, which may be newer than that of the last list, event or
     /// bookmark.
     version: Option<String>,
@@ -91,7 +91,7 @@ impl Versions {
         }
         // The relist itself has passed the version to the target.
         (self.unreported, self.least, self.caution) = (false, None, Caution::default());
-        (self.parts.version, self.is_list_due) = (None, false);
+        (self.subsets.version, self.is_list_due) = (None, false);
     }
 
     /// Returns the version of a list that has no version of its own: the version of its newest
@@ -166,38 +166,38 @@ impl Versions {
     }
 
     /// Returns the newest version that a known object may have: the last one, or that of the last
-    /// list of a part.
+    /// list of a subset.
     fn newest(&self) -> Option<&str> {
         let number = |version: &Option<String>| ResourceVersion::parse(version.as_deref()?);
-        let part = &self.parts.version;
-        let is_newer = part.is_some() && number(part) > number(&self.last);
-        if is_newer { part.as_deref() } else { self.last() }
+        let subset = &self.subsets.version;
+        let is_newer = subset.is_some() && number(subset) > number(&self.last);
+        if is_newer { subset.as_deref() } else { self.last() }
     }
 
-    /// Returns whether a watch can continue from [`last`](Self::last) without a list: the last one
-    /// has not ended in a way that needs a list, and the target has received nothing of a list that
-    /// is incomplete.
-    pub(super) fn owes_no_list(&self) -> bool {
-        self.can_resume() && self.least.is_none() && !self.is_list_due
+    /// Returns whether a list must come before the next watch: there is no version to continue
+    /// from, the last watch has ended in a way that needs a list, or the target has received
+    /// objects of a list that is incomplete.
+    pub(super) fn owes_list(&self) -> bool {
+        !(self.can_resume() && self.least.is_none() && !self.is_list_due)
     }
 
-    /// Records the end of a list of a part, which began when [no list was
-    /// owed](Self::owes_no_list): its version if it is complete. The target keeps what it has
+    /// Records the end of a list of a subset, which began when [no list was
+    /// owed](Self::owes_list): its version if it is complete. The target keeps what it has
     /// received of an incomplete one, which the caller must list again or delete. `has_expired`
     /// says whether the token of a page had expired.
     #[cfg(feature = "leader-election")]
-    pub(super) fn end_part(&mut self, complete: Option<String>, has_expired: bool) {
+    pub(super) fn end_subset(&mut self, complete: Option<String>, has_expired: bool) {
         self.least = None;
-        self.parts.is_whole = complete.is_none() && (self.parts.is_whole || has_expired);
+        self.subsets.is_whole = complete.is_none() && (self.subsets.is_whole || has_expired);
         if complete.is_some() {
-            self.parts.version = complete;
+            self.subsets.version = complete;
         }
     }
 
-    /// Returns the page size of a list of a part.
+    /// Returns the page size of a list of a subset.
     #[cfg(feature = "leader-election")]
-    pub(super) fn page_size_of_part(&self, wanted: u32) -> u32 {
-        if self.parts.is_whole { 0 } else { wanted }
+    pub(super) fn page_size_of_subset(&self, wanted: u32) -> u32 {
+        if self.subsets.is_whole { 0 } else { wanted }
     }
 
     /// Returns the page size of a list from `version`. A list from a specific version is one page,

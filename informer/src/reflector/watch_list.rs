@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use tokio::time::Instant;
 
 use super::alarm::Alarm;
-use super::batches::{BatchPart, BatchSender};
+use super::batches::{Batch, BatchSender};
 use super::error::{ListFailure, ReflectorError, Stop};
 use super::limits::Limits;
 use super::watch::{MOST_ATTEMPTS, VERY_SHORT};
@@ -154,7 +154,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                         }
                         sender.items([object]).await;
                     }
-                    EventType::Deleted => sender.send(BatchPart::Deleted(object)).await,
+                    EventType::Deleted => sender.send(Batch::Deleted(object)).await,
                     EventType::Bookmark => {
                         if let Some(version) = end_of_initial_events(&object)? {
                             sender.flush().await;

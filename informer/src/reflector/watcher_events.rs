@@ -20,13 +20,14 @@ use tokio::task::coop::consume_budget;
 
 use super::ReflectorOnError;
 use super::error::{ReflectorError, caught};
+use super::report::report;
 use super::status::{Status, WatchStatus};
 use super::target::{Pieces, Target};
 use super::threads::Threads;
 use super::versions::Versions;
 use super::watch::delete_refused;
+use crate::KubeMeta;
 use crate::util::in_flight::InFlight;
-use crate::{KubeMeta, error_chain};
 
 /// The number of objects per page, as in kube's watcher by default.
 const PAGE: usize = 500;
@@ -341,16 +342,6 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
     }
 
     fn report(&self, error: &ReflectorError) {
-        // Error handlers and the texts of errors are user code. Their panics must not end the feed.
-        let message = caught(|| error_chain(error)).ok();
-        if let Some(message) = message.clone() {
-            self.status.failed(message);
-        }
-        if caught(|| (self.on_error)(error)).is_err() {
-            tracing::error!(
-                error = message,
-                "the error handler of `feed` panicked; `feed` continues"
-            );
-        }
+        report(error, &self.status, &*self.on_error);
     }
 }

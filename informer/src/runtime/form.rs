@@ -39,10 +39,10 @@ pub trait StoreForm: Sized + 'static {
     #[doc(hidden)]
     fn view(self: &Arc<Self>) -> Result<Cow<'_, Arc<Self::Object>>, BoxError>;
 
-    /// Returns whether a part of the metadata differs between two states of an object. Decodes
+    /// Returns whether a field of the metadata differs between two states of an object. Decodes
     /// nothing.
     #[doc(hidden)]
-    fn differs(old: &Self, new: &Self, part: Part) -> bool;
+    fn differs(old: &Self, new: &Self, field: MetaField) -> bool;
 
     /// Returns whether the object has a deletion timestamp. Decodes nothing.
     #[doc(hidden)]
@@ -64,10 +64,10 @@ pub trait Form: StoreForm<Object: Send + Sync> + Send + Sync {}
 
 impl<F: StoreForm<Object: Send + Sync> + Send + Sync> Form for F {}
 
-/// A part of an object's metadata that [`predicates`](super::predicates) compare.
+/// A field of an object's metadata that [`predicates`](super::predicates) compare.
 #[doc(hidden)]
 #[derive(Clone, Copy)]
-pub enum Part {
+pub enum MetaField {
     Generation,
     ResourceVersion,
     Labels,
@@ -92,14 +92,14 @@ impl<K: Resource + 'static> StoreForm for K {
         Ok(Cow::Borrowed(self))
     }
 
-    fn differs(old: &Self, new: &Self, part: Part) -> bool {
+    fn differs(old: &Self, new: &Self, field: MetaField) -> bool {
         let (old, new) = (old.meta(), new.meta());
-        match part {
-            Part::Generation => new.generation.is_none() || old.generation != new.generation,
-            Part::ResourceVersion => old.resource_version != new.resource_version,
-            Part::Labels => old.labels != new.labels,
-            Part::Annotations => old.annotations != new.annotations,
-            Part::Finalizers => old.finalizers != new.finalizers,
+        match field {
+            MetaField::Generation => new.generation.is_none() || old.generation != new.generation,
+            MetaField::ResourceVersion => old.resource_version != new.resource_version,
+            MetaField::Labels => old.labels != new.labels,
+            MetaField::Annotations => old.annotations != new.annotations,
+            MetaField::Finalizers => old.finalizers != new.finalizers,
         }
     }
 
@@ -136,13 +136,15 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> StoreForm for Compa
         Ok(Cow::Owned(self.decode_shared()?))
     }
 
-    fn differs(old: &Self, new: &Self, part: Part) -> bool {
-        match part {
-            Part::Generation => new.generation().is_none() || old.generation() != new.generation(),
-            Part::ResourceVersion => old.resource_version() != new.resource_version(),
-            Part::Labels => !old.labels().eq(new.labels()),
-            Part::Annotations => old.annotations_hash() != new.annotations_hash(),
-            Part::Finalizers => old.finalizers_hash() != new.finalizers_hash(),
+    fn differs(old: &Self, new: &Self, field: MetaField) -> bool {
+        match field {
+            MetaField::Generation => {
+                new.generation().is_none() || old.generation() != new.generation()
+            }
+            MetaField::ResourceVersion => old.resource_version() != new.resource_version(),
+            MetaField::Labels => !old.labels().eq(new.labels()),
+            MetaField::Annotations => old.annotations_hash() != new.annotations_hash(),
+            MetaField::Finalizers => old.finalizers_hash() != new.finalizers_hash(),
         }
     }
 

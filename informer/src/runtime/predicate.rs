@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use kube::runtime::predicates as kubes;
 use kube::{Resource, ResourceExt};
 
-use super::form::Part;
-use super::predicates::part_of;
+use super::form::MetaField;
+use super::predicates::field_of;
 
 /// A property of an object, for
 /// [`predicate_filter`](super::WatchStreamExt::predicate_filter) of a stream and for
@@ -94,12 +94,12 @@ where
     P: Fn(&K, &K) -> bool + 'static,
 {
     fn hash_property(&self, object: &K) -> Option<u64> {
-        match part_of::<K, P>(self)? {
-            Part::Generation => kubes::generation(object),
-            Part::ResourceVersion => kubes::resource_version(object),
-            Part::Labels => kubes::labels(object),
-            Part::Annotations => kubes::annotations(object),
-            Part::Finalizers => kubes::finalizers(object),
+        match field_of::<K, P>(self)? {
+            MetaField::Generation => kubes::generation(object),
+            MetaField::ResourceVersion => kubes::resource_version(object),
+            MetaField::Labels => kubes::labels(object),
+            MetaField::Annotations => kubes::annotations(object),
+            MetaField::Finalizers => kubes::finalizers(object),
         }
     }
 }

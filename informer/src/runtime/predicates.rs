@@ -28,39 +28,39 @@ use std::any::TypeId;
 
 use kube::Resource;
 
-use super::form::{Part, StoreForm};
+use super::form::{MetaField, StoreForm};
 use super::predicate::Predicate;
 
 /// Returns whether the generation, and so the desired state, has changed. Always true for kinds
 /// without a generation, such as `ConfigMap`.
 pub fn generation<F: StoreForm>(old: &F, new: &F) -> bool {
-    F::differs(old, new, Part::Generation)
+    F::differs(old, new, MetaField::Generation)
 }
 
 /// Returns whether anything has changed, the status included.
 pub fn resource_version<F: StoreForm>(old: &F, new: &F) -> bool {
-    F::differs(old, new, Part::ResourceVersion)
+    F::differs(old, new, MetaField::ResourceVersion)
 }
 
 /// Returns whether the labels have changed.
 pub fn labels<F: StoreForm>(old: &F, new: &F) -> bool {
-    F::differs(old, new, Part::Labels)
+    F::differs(old, new, MetaField::Labels)
 }
 
 /// Returns whether the annotations have changed.
 pub fn annotations<F: StoreForm>(old: &F, new: &F) -> bool {
-    F::differs(old, new, Part::Annotations)
+    F::differs(old, new, MetaField::Annotations)
 }
 
 /// Returns whether the finalizers have changed.
 pub fn finalizers<F: StoreForm>(old: &F, new: &F) -> bool {
-    F::differs(old, new, Part::Finalizers)
+    F::differs(old, new, MetaField::Finalizers)
 }
 
-/// Returns the part of the metadata that a predicate over objects of type `K` compares, or `None`
+/// Returns the field of the metadata that a predicate over objects of type `K` compares, or `None`
 /// if it is not one of the functions above. Each function has a type of its own, which identifies
 /// it.
-pub(super) fn part_of<K, P>(_: &P) -> Option<Part>
+pub(super) fn field_of<K, P>(_: &P) -> Option<MetaField>
 where
     K: Resource + 'static,
     P: 'static,
@@ -69,14 +69,14 @@ where
         TypeId::of::<T>()
     }
 
-    let parts = [
-        (id(generation::<K>), Part::Generation),
-        (id(resource_version::<K>), Part::ResourceVersion),
-        (id(labels::<K>), Part::Labels),
-        (id(annotations::<K>), Part::Annotations),
-        (id(finalizers::<K>), Part::Finalizers),
+    let fields = [
+        (id(generation::<K>), MetaField::Generation),
+        (id(resource_version::<K>), MetaField::ResourceVersion),
+        (id(labels::<K>), MetaField::Labels),
+        (id(annotations::<K>), MetaField::Annotations),
+        (id(finalizers::<K>), MetaField::Finalizers),
     ];
-    parts.into_iter().find(|(id, _)| *id == TypeId::of::<P>()).map(|(_, part)| part)
+    fields.into_iter().find(|(id, _)| *id == TypeId::of::<P>()).map(|(_, field)| field)
 }
 
 /// Converts a [`Predicate`] of one state, which may be combined or have a fallback. The result is

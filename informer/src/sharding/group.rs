@@ -88,7 +88,9 @@ impl GroupContext {
 
     pub(super) fn report(&self, error: &GroupError) {
         // The function is user code.
-        ignore_panic(|| (self.on_error)(error));
+        if ignore_panic(|| (self.on_error)(error)).is_none() {
+            tracing::error!(%error, "error handler panicked; the group continues");
+        }
     }
 
     pub(super) fn publish(&self, owned: ShardSet, working_until: Option<Clocks>) {

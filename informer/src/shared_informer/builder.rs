@@ -194,9 +194,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
     /// [`on_error`](Self::on_error).
     pub fn reflector(
         mut self,
-        choose: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync + 'static,
+        configure: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync + 'static,
     ) -> Self {
-        self.source.choose(choose);
+        self.source.configure(configure);
         self
     }
 
@@ -220,7 +220,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
     pub fn build(mut self) -> Result<SharedInformer<K, M>, BuildError> {
         for pointer in self.fields {
             Pointer::parse(&pointer).map_err(|error| BuildError::Pointer(error.into()))?;
-            self.source.choose(|reflector| reflector.field(pointer));
+            self.source.configure(|reflector| reflector.field(pointer));
         }
         let (resource, namespace) = self.source.scope();
         let removal_cause = self.source.removal_cause();

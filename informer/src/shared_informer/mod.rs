@@ -100,7 +100,7 @@ use lifecycle::Phase;
 use metrics::{Identity, Metrics};
 pub use namespaces::{NamespaceStatus, Namespaces};
 #[cfg(all(feature = "leader-election", feature = "runtime"))]
-pub(crate) use snapshot::{Selects, Snapshot, TakeSnapshots};
+pub(crate) use snapshot::{Snapshot, SnapshotFilter, SnapshotLister};
 #[cfg(feature = "runtime")]
 pub(crate) use source::Availability;
 use source::{Feeder, InformerSource};

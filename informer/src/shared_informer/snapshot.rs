@@ -24,13 +24,13 @@ pub(crate) struct Snapshot {
     pub(crate) versions: HashMap<Box<str>, Box<str>, foldhash::fast::RandomState>,
 }
 
-/// Selects the objects of a snapshot.
-pub(crate) type Selects = Arc<dyn Fn(&ListedMeta) -> bool + Send + Sync>;
+/// A filter of the objects of a snapshot: it returns whether the snapshot has the object.
+pub(crate) type SnapshotFilter = Arc<dyn Fn(&ListedMeta) -> bool + Send + Sync>;
 
 /// A function that lists the objects of an informer. It returns `None` while the informer does not
 /// list all of its namespaces yet, and after the informer was dropped.
-pub(crate) type TakeSnapshots = Box<
-    dyn Fn(Selects) -> BoxFuture<'static, Result<Option<Vec<Snapshot>>, RequestError>>
+pub(crate) type SnapshotLister = Box<
+    dyn Fn(SnapshotFilter) -> BoxFuture<'static, Result<Option<Vec<Snapshot>>, RequestError>>
         + Send
         + Sync,
 >;
@@ -40,11 +40,11 @@ impl Snapshot {
     pub(super) async fn of<K: Send + Sync + 'static>(
         reflector: &Reflector<K>,
         namespace: Option<Arc<str>>,
-        selects: &Selects,
+        filter: &SnapshotFilter,
     ) -> Result<Self, RequestError> {
         let mut versions = HashMap::default();
         let mut visit = |listed: ListedMeta| {
-            if selects(&listed)
+            if filter(&listed)
                 && let Some(key) = listed.key()
             {
                 versions.insert(key, listed.resource_version.unwrap_or_default());
@@ -74,21 +74,21 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// beside the informer's own lists. Returns `None` if the objects come from a stream, have
     /// custom keys, or are in an in-order queue, which has no applied version. The function does
     /// not keep the informer from stopping when its last owner drops it.
-    pub(crate) fn snapshots(&self) -> Option<TakeSnapshots> {
+    pub(crate) fn snapshot_lister(&self) -> Option<SnapshotLister> {
         let is_stream = matches!(self.inner.feeder, Feeder::Stream(_));
         let is_in_order = matches!(self.inner.queue, InformerQueue::InOrder(_));
         if is_stream || is_in_order || !self.inner.store.keys().is_meta_namespace() {
             return None;
         }
         let inner = Arc::downgrade(&self.inner);
-        Some(Box::new(move |selects| {
+        Some(Box::new(move |filter| {
             let inner = inner.upgrade();
             async move {
                 match &inner.as_ref().map(|inner| &inner.feeder) {
                     Some(Feeder::Reflector(reflector)) => {
-                        Ok(Some(vec![Snapshot::of(reflector, None, &selects).await?]))
+                        Ok(Some(vec![Snapshot::of(reflector, None, &filter).await?]))
                     }
-                    Some(Feeder::Parts(parts)) => parts.snapshots(&selects).await,
+                    Some(Feeder::Namespaces(reflectors)) => reflectors.snapshots(&filter).await,
                     Some(Feeder::Shards(_) | Feeder::Stream(_)) | None => Ok(None),
                 }
             }

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::delivery::Cause;
 use super::error::{InformerError, OnError};
-use super::namespaces::{NamespaceStatus, Parts, Plan};
+use super::namespaces::{NamespaceReflectors, NamespaceStatus, NamespacesPlan};
 #[cfg(feature = "runtime")]
 use super::stream::{Events, StreamFeeder};
 use crate::ReflectorError;
@@ -16,17 +16,18 @@ use crate::reflector::{Decoding, Reflector, ReflectorBuilder, Scoped, WatchStatu
 #[cfg(feature = "leader-election")]
 use crate::sharding::{ShardFeeder, ShardPlan};
 
-type Choose<K> = Box<dyn FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync>;
+type ReflectorSettings<K> =
+    Box<dyn FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync>;
 
 /// The source of an informer that is not built yet.
 pub(super) enum InformerSource<K> {
     /// A reflector, and the settings that the user chose for it.
-    Lists(Arc<dyn ListerWatcher>, Decoding<K>, Choose<K>),
+    Lists(Arc<dyn ListerWatcher>, Decoding<K>, ReflectorSettings<K>),
     /// A reflector for each namespace.
-    Parts(Plan, Decoding<K>, Choose<K>),
+    Namespaces(NamespacesPlan, Decoding<K>, ReflectorSettings<K>),
     /// A reflector of the selected shards.
     #[cfg(feature = "leader-election")]
-    Shards(ShardPlan, Decoding<K>, Choose<K>),
+    Shards(ShardPlan, Decoding<K>, ReflectorSettings<K>),
     /// A stream of the events of a kube watcher.
     #[cfg(feature = "runtime")]
     Stream(Events<K>),
@@ -37,8 +38,8 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
         Self::Lists(Arc::new(source), decoding, Box::new(|reflector| reflector))
     }
 
-    pub(super) fn parts(plan: Plan, decoding: Decoding<K>) -> Self {
-        Self::Parts(plan, decoding, Box::new(|reflector| reflector))
+    pub(super) fn namespaces(plan: NamespacesPlan, decoding: Decoding<K>) -> Self {
+        Self::Namespaces(plan, decoding, Box::new(|reflector| reflector))
     }
 
     #[cfg(feature = "leader-election")]
@@ -47,19 +48,19 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
     }
 
     /// Adds settings of the reflector. Does nothing for a stream.
-    pub(super) fn choose(
+    pub(super) fn configure(
         &mut self,
-        choice: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync + 'static,
+        configure: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync + 'static,
     ) {
         match self {
-            Self::Lists(_, _, choose) | Self::Parts(_, _, choose) => {
-                let before = std::mem::replace(choose, Box::new(|reflector| reflector));
-                *choose = Box::new(move |reflector| choice(before(reflector)));
+            Self::Lists(_, _, settings) | Self::Namespaces(_, _, settings) => {
+                let before = std::mem::replace(settings, Box::new(|reflector| reflector));
+                *settings = Box::new(move |reflector| configure(before(reflector)));
             }
             #[cfg(feature = "leader-election")]
-            Self::Shards(_, _, choose) => {
-                let before = std::mem::replace(choose, Box::new(|reflector| reflector));
-                *choose = Box::new(move |reflector| choice(before(reflector)));
+            Self::Shards(_, _, settings) => {
+                let before = std::mem::replace(settings, Box::new(|reflector| reflector));
+                *settings = Box::new(move |reflector| configure(before(reflector)));
             }
             #[cfg(feature = "runtime")]
             Self::Stream(_) => {}
@@ -79,7 +80,7 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
     pub(super) fn scope(&self) -> (String, String) {
         let (resource, namespace) = match self {
             Self::Lists(source, ..) => source.scope(),
-            Self::Parts(plan, ..) => (plan.resource(), "several namespaces"),
+            Self::Namespaces(plan, ..) => (plan.resource(), "several namespaces"),
             #[cfg(feature = "leader-election")]
             Self::Shards(plan, ..) => plan.scope(),
             #[cfg(feature = "runtime")]
@@ -106,23 +107,24 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
         availability: watch::Sender<Availability>,
     ) -> Feeder<K> {
         match self {
-            Self::Lists(source, decoding, choose) => {
-                let reflector = choose(ReflectorBuilder::new(Box::new(source), queue, decoding))
+            Self::Lists(source, decoding, settings) => {
+                let reflector = settings(ReflectorBuilder::new(Box::new(source), queue, decoding))
                     .on_error(reported(on_error, availability))
                     .name(name);
                 Feeder::Reflector(Box::new(reflector.build()))
             }
-            Self::Parts(plan, decoding, choose) => {
-                let parts = plan.into_parts(queue, name, decoding, choose, on_error, availability);
-                Feeder::Parts(Box::new(parts))
+            Self::Namespaces(plan, decoding, settings) => {
+                let reflectors =
+                    plan.into_reflectors(queue, name, decoding, settings, on_error, availability);
+                Feeder::Namespaces(Box::new(reflectors))
             }
             #[cfg(feature = "leader-election")]
-            Self::Shards(plan, decoding, choose) => {
+            Self::Shards(plan, decoding, settings) => {
                 let queue = queue.sharded().expect("the builder refuses an in-order queue");
-                let choose = |reflector| {
-                    choose(reflector).on_error(reported(on_error, availability)).name(name)
+                let settings = |reflector| {
+                    settings(reflector).on_error(reported(on_error, availability)).name(name)
                 };
-                Feeder::Shards(Box::new(plan.into_feeder(queue, decoding, choose)))
+                Feeder::Shards(Box::new(plan.into_feeder(queue, decoding, settings)))
             }
             #[cfg(feature = "runtime")]
             Self::Stream(events) => {
@@ -182,7 +184,7 @@ impl Availability {
 /// The part of an informer that offers the objects of its source to its queue.
 pub(super) enum Feeder<K> {
     Reflector(Box<Reflector<K>>),
-    Parts(Box<Parts<K>>),
+    Namespaces(Box<NamespaceReflectors<K>>),
     #[cfg(feature = "leader-election")]
     Shards(Box<ShardFeeder<K>>),
     #[cfg(feature = "runtime")]
@@ -196,7 +198,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
             Self::Reflector(reflector) => {
                 let _closed = reflector.run().await;
             }
-            Self::Parts(parts) => parts.run().await,
+            Self::Namespaces(reflectors) => reflectors.run().await,
             #[cfg(feature = "leader-election")]
             Self::Shards(shards) => shards.run().await,
             #[cfg(feature = "runtime")]
@@ -208,7 +210,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
     pub(super) fn last_version(&self) -> Option<String> {
         match self {
             Self::Reflector(reflector) => reflector.last_sync_resource_version(),
-            Self::Parts(parts) => parts.last_version(),
+            Self::Namespaces(reflectors) => reflectors.last_version(),
             #[cfg(feature = "leader-election")]
             Self::Shards(shards) => shards.last_version(),
             #[cfg(feature = "runtime")]
@@ -219,7 +221,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
     pub(super) fn watch_status(&self) -> WatchStatus {
         match self {
             Self::Reflector(reflector) => reflector.watch_status(),
-            Self::Parts(parts) => parts.watch_status(),
+            Self::Namespaces(reflectors) => reflectors.watch_status(),
             #[cfg(feature = "leader-election")]
             Self::Shards(shards) => shards.watch_status(),
             #[cfg(feature = "runtime")]
@@ -237,7 +239,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
 
     /// Returns the state of each namespace. Empty unless the informer has a set of namespaces.
     pub(super) fn namespace_status(&self) -> Vec<NamespaceStatus> {
-        if let Self::Parts(parts) = self { parts.status() } else { Vec::new() }
+        if let Self::Namespaces(reflectors) = self { reflectors.status() } else { Vec::new() }
     }
 }
 
@@ -248,7 +250,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
     pub(super) fn upkeep(&self) -> Option<Arc<dyn crate::compact::Upkeep<K>>> {
         match self {
             Self::Reflector(reflector) => reflector.upkeep(),
-            Self::Parts(parts) => parts.upkeep(),
+            Self::Namespaces(reflectors) => reflectors.upkeep(),
             #[cfg(feature = "leader-election")]
             Self::Shards(shards) => shards.upkeep(),
             #[cfg(feature = "runtime")]
@@ -260,7 +262,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
     pub(super) fn is_idle(&self) -> bool {
         match self {
             Self::Reflector(reflector) => reflector.work().is_idle(),
-            Self::Parts(parts) => parts.is_idle(),
+            Self::Namespaces(reflectors) => reflectors.is_idle(),
             #[cfg(feature = "leader-election")]
             Self::Shards(shards) => shards.is_idle(),
             #[cfg(feature = "runtime")]
@@ -272,7 +274,7 @@ impl<K: Send + Sync + 'static> Feeder<K> {
     pub(super) async fn wait_idle(&self) {
         match self {
             Self::Reflector(reflector) => reflector.work().wait_idle().await,
-            Self::Parts(parts) => parts.wait_idle().await,
+            Self::Namespaces(reflectors) => reflectors.wait_idle().await,
             #[cfg(feature = "leader-election")]
             Self::Shards(shards) => shards.wait_idle().await,
             #[cfg(feature = "runtime")]

@@ -1,6 +1,7 @@
 //! Utilities that know nothing of Kubernetes.
 
 pub(crate) mod catching;
+pub(crate) mod coop;
 pub(crate) mod dns;
 pub(crate) mod in_flight;
 #[cfg(all(test, feature = "leader-election"))]

@@ -8,7 +8,10 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
+use tracing::subscriber::set_default;
+use tracing_subscriber::layer::SubscriberExt;
 
+use super::messages::Messages;
 use super::rig::{Replica, builder, builder_of, holder, lease, leases, server};
 
 #[tokio::test(start_paused = true)]
@@ -253,4 +256,17 @@ async fn candidate_that_is_cancelled_during_its_claim_releases_the_lease() {
     let lease = server.get(&leases(), "shop", "counter").unwrap();
     assert_eq!(lease["spec"]["leaseTransitions"], 1, "the claim was applied");
     assert_eq!(holder(&server), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn panic_of_the_error_handler_is_logged_and_the_campaign_continues() {
+    let server = server();
+    server.fault(Fault::refused().on(Verb::Update));
+    let messages = Messages::default();
+    let _guard = set_default(tracing_subscriber::registry().with(messages.clone()));
+    let elector = builder(&server, "a").on_error(|_| panic!("as the test wants")).build().unwrap();
+    elector.run(async |_| {}).await.unwrap();
+    let logged = messages.0.lock();
+    let panics = logged.iter().filter(|message| message.contains("error handler panicked"));
+    assert_eq!(panics.count(), 1, "{:?}", *logged);
 }

@@ -11,6 +11,8 @@ mod elections;
 mod events;
 mod examples;
 mod faults;
+#[path = "../../src/sharding/tests/messages.rs"]
+mod messages;
 mod rig;
 #[cfg(feature = "runtime")]
 mod triggers;

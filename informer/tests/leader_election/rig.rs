@@ -46,6 +46,12 @@ pub fn holder(server: &ApiServer) -> String {
     holder.split('_').next().unwrap_or_default().to_owned()
 }
 
+/// Returns the time of the last renewal in the lease.
+pub fn renew_time(server: &ApiServer) -> Value {
+    let lease = server.get(&leases(), "shop", "counter").expect("there is a lease");
+    lease["spec"]["renewTime"].clone()
+}
+
 pub fn builder(server: &ApiServer, name: &str) -> LeaderElectorBuilder {
     builder_of(server.client(), name)
 }

@@ -13,14 +13,15 @@ use tokio::sync::mpsc;
 use super::rig::{bookmark, event, expired, items, list, map, page, queue, shown_requests};
 
 #[tokio::test(start_paused = true)]
-async fn each_part_continues_from_its_own_version() {
+async fn each_source_continues_from_its_own_version() {
     let shop = Arc::new(
         Scripted::new().list(list(4, [map("a", 1)])).watch([event(EventType::Added, map("b", 9))]),
     );
     let bank = Arc::new(Scripted::new().list(list(6, [map("c", 2)])));
-    let parts: Vec<Box<dyn ListerWatcher>> = vec![Box::new(shop.clone()), Box::new(bank.clone())];
+    let sources: Vec<Box<dyn ListerWatcher>> = vec![Box::new(shop.clone()), Box::new(bank.clone())];
     let fifo = queue();
-    let reflector = Reflector::builder(Merged::new(parts), fifo.clone()).watch_list(false).build();
+    let reflector =
+        Reflector::builder(Merged::new(sources), fifo.clone()).watch_list(false).build();
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
         () = shop.wait_for_requests(3) => {}
@@ -37,7 +38,7 @@ async fn each_part_continues_from_its_own_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn initial_events_end_once_all_parts_have_ended_theirs() {
+async fn initial_events_end_once_all_sources_have_ended_theirs() {
     let shop = Scripted::new().watch_on([event(EventType::Added, map("a", 1)), bookmark(4, true)]);
     let bank = Scripted::new().watch_on([
         event(EventType::Added, map("c", 2)),
@@ -55,13 +56,13 @@ async fn initial_events_end_once_all_parts_have_ended_theirs() {
     assert_eq!(
         reflector.last_sync_resource_version().as_deref(),
         Some("4"),
-        "the least version of all parts"
+        "the least version of all sources"
     );
     assert_eq!(fifo.pending_deltas(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn relist_goes_back_in_time_for_no_part() {
+async fn relist_goes_back_in_time_for_no_source() {
     let shop = Arc::new(
         Scripted::new()
             .list(list(4, []))
@@ -71,8 +72,8 @@ async fn relist_goes_back_in_time_for_no_part() {
     let bank = Arc::new(
         Scripted::new().list(list(6, [])).watch_on([bookmark(7, false)]).list(list(7, [])),
     );
-    let parts: Vec<Box<dyn ListerWatcher>> = vec![Box::new(shop.clone()), Box::new(bank.clone())];
-    let reflector = Reflector::builder(Merged::new(parts), queue()).watch_list(false).build();
+    let sources: Vec<Box<dyn ListerWatcher>> = vec![Box::new(shop.clone()), Box::new(bank.clone())];
+    let reflector = Reflector::builder(Merged::new(sources), queue()).watch_list(false).build();
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
         () = shop.wait_for_requests(4) => {}
@@ -82,7 +83,7 @@ async fn relist_goes_back_in_time_for_no_part() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn event_of_one_part_does_not_advance_the_others() {
+async fn event_of_one_source_does_not_advance_the_others() {
     let shop = Scripted::new().list(list(4, [])).watch_on([event(EventType::Added, map("a", 9))]);
     let bank = Arc::new(Scripted::new().list(list(6, [])).watch_on([]));
     let fifo = queue();
@@ -96,7 +97,7 @@ async fn event_of_one_part_does_not_advance_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn part_with_an_expired_page_token_is_listed_in_one_page_not_older() {
+async fn source_with_an_expired_page_token_is_listed_in_one_page_not_older() {
     let shop = Arc::new(
         Scripted::new()
             .list([page(7, Some("t1")), items([map("a", 5), map("gone", 6)])])
@@ -110,9 +111,10 @@ async fn part_with_an_expired_page_token_is_listed_in_one_page_not_older() {
             .list_fails(expired())
             .list(list(9, [map("c", 2)])),
     );
-    let parts: Vec<Box<dyn ListerWatcher>> = vec![Box::new(bank.clone()), Box::new(shop.clone())];
+    let sources: Vec<Box<dyn ListerWatcher>> = vec![Box::new(bank.clone()), Box::new(shop.clone())];
     let fifo = queue();
-    let reflector = Reflector::builder(Merged::new(parts), fifo.clone()).watch_list(false).build();
+    let reflector =
+        Reflector::builder(Merged::new(sources), fifo.clone()).watch_list(false).build();
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
         () = bank.wait_for_requests(5) => {}
@@ -139,7 +141,7 @@ async fn part_with_an_expired_page_token_is_listed_in_one_page_not_older() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn part_without_a_version_is_rejected() {
+async fn source_without_a_version_is_rejected() {
     let without = || Ok(Listed::Meta(PageMeta::default()));
     let second_page = |parts| vec![vec![page(7, Some("t1")), items([map("a", 5)])], parts];
     let lists = [
@@ -185,9 +187,9 @@ async fn part_without_a_version_is_rejected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn parts_are_requested_at_no_older_version_than_their_own_or_the_requested() {
-    let part = Arc::new(Scripted::new().list(list(40, [])));
-    let merged = Merged::new(vec![Box::new(part.clone())]);
+async fn sources_are_requested_at_no_older_version_than_their_own_or_the_requested() {
+    let source = Arc::new(Scripted::new().list(list(40, [])));
+    let merged = Merged::new(vec![Box::new(source.clone())]);
     let at_least = |version: &str| ListRequest {
         resource_version: version.to_owned(),
         not_older_than: true,
@@ -215,15 +217,15 @@ async fn parts_are_requested_at_no_older_version_than_their_own_or_the_requested
         [at_least("0"), r#"watch initial "0""#.to_owned(), r#"watch "0""#.to_owned()],
         [at_least(""), r#"watch initial """#.to_owned(), r#"watch """#.to_owned()],
     ];
-    assert_eq!(shown_requests(&part.requests())[1..], expected.concat());
+    assert_eq!(shown_requests(&source.requests())[1..], expected.concat());
 }
 
 #[tokio::test(start_paused = true)]
 async fn event_returned_last_is_returned_again_by_the_next_watch() {
-    let part = Arc::new(
+    let source = Arc::new(
         Scripted::new().list(list(4, [])).watch_on([event(EventType::Added, map("a", 9))]),
     );
-    let merged = Merged::new(vec![Box::new(part.clone())]);
+    let merged = Merged::new(vec![Box::new(source.clone())]);
     let mut listed = merged.list(ListRequest::default()).await.unwrap();
     while let Some(listed) = listed.next().await {
         listed.unwrap();
@@ -238,15 +240,15 @@ async fn event_returned_last_is_returned_again_by_the_next_watch() {
     // The receiver of the event may not have used it.
     drop(events);
     drop(merged.watch(changes).await.unwrap());
-    assert_eq!(shown_requests(&part.requests())[2], r#"watch "4""#);
+    assert_eq!(shown_requests(&source.requests())[2], r#"watch "4""#);
 }
 
 #[tokio::test(start_paused = true)]
-async fn end_of_a_parts_initial_events_without_a_version_is_rejected() {
+async fn end_of_a_sources_initial_events_without_a_version_is_rejected() {
     let ends = r#"{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"}}}"#;
-    let part =
+    let source =
         Scripted::new().list(list(4, [])).watch_on([event(EventType::Bookmark, ends.into())]);
-    let merged = Merged::new(vec![Box::new(part)]);
+    let merged = Merged::new(vec![Box::new(source)]);
     let mut listed = merged.list(ListRequest::default()).await.unwrap();
     while let Some(listed) = listed.next().await {
         listed.unwrap();

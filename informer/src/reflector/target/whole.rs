@@ -100,7 +100,7 @@ impl<K: Send + Sync + 'static, S: Store<K> + 'static> Target<K> for Plain<S> {
 }
 
 /// A target that takes a relist as a whole.
-trait TakesWhole<K>: Send + Sync + 'static {
+trait WholeListTarget<K>: Send + Sync + 'static {
     /// Checks that the target's custom key function, if there is one, has a key for `object`. If it
     /// has none, the relist keeps the known object of the same name.
     fn check_key(&self, object: &K) -> Result<(), KeyError>;
@@ -123,7 +123,7 @@ trait TakesWhole<K>: Send + Sync + 'static {
     ) -> Result<Vec<StoreError>, StoreError>;
 }
 
-impl<K: Send + Sync + 'static, M: Meta<K>> TakesWhole<K> for InOrderFifo<K, M> {
+impl<K: Send + Sync + 'static, M: Meta<K>> WholeListTarget<K> for InOrderFifo<K, M> {
     fn check_key(&self, object: &K) -> Result<(), KeyError> {
         let store = self.store();
         if store.keys().is_meta_namespace() { Ok(()) } else { store.keys().key(object).map(drop) }
@@ -199,7 +199,7 @@ struct ScopeOf<K: Send + Sync + 'static, M: Meta<K>> {
     scope: ScopeId,
 }
 
-impl<K: Send + Sync + 'static, M: Meta<K>> TakesWhole<K> for ScopeOf<K, M> {
+impl<K: Send + Sync + 'static, M: Meta<K>> WholeListTarget<K> for ScopeOf<K, M> {
     fn check_key(&self, object: &K) -> Result<(), KeyError> {
         self.fifo.check_key(object)
     }
@@ -233,7 +233,7 @@ fn errors_of(refused: Vec<Refused>) -> Vec<StoreError> {
     refused.into_iter().map(|refused| refused.source.into()).collect()
 }
 
-impl<K: Send + Sync + 'static, S: Store<K> + 'static> TakesWhole<K> for Plain<S> {
+impl<K: Send + Sync + 'static, S: Store<K> + 'static> WholeListTarget<K> for Plain<S> {
     fn check_key(&self, _object: &K) -> Result<(), KeyError> {
         Ok(())
     }
@@ -289,7 +289,7 @@ impl<K, S: ?Sized> Drop for CollectedRelist<K, S> {
     }
 }
 
-impl<K: Send + Sync + 'static, S: TakesWhole<K> + ?Sized> Pieces<K> for CollectedRelist<K, S> {
+impl<K: Send + Sync + 'static, S: WholeListTarget<K> + ?Sized> Pieces<K> for CollectedRelist<K, S> {
     fn expect(&mut self, objects: usize) {
         // The limit protects against a server that announces more objects than it sends.
         self.list.reserve(objects.min(1 << 20).saturating_sub(self.list.len()));

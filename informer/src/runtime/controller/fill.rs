@@ -23,7 +23,7 @@ use tokio::time::{sleep, timeout};
 
 use super::error::RunnerError;
 use super::permitted::Sharding;
-use super::start::Terms;
+use super::start::InformerRole;
 use super::stored::for_each_stored;
 use crate::ReflectorError;
 use crate::lister_watcher::RequestError;
@@ -31,7 +31,8 @@ use crate::reflector::{Backoff, ListedMeta};
 use crate::runtime::watcher;
 use crate::sharding::{ObjectId, Selection, ShardSet};
 use crate::shared_informer::{
-    Availability, InformerError, Registration, Selects, SharedInformer, Snapshot, TakeSnapshots,
+    Availability, InformerError, Registration, SharedInformer, Snapshot, SnapshotFilter,
+    SnapshotLister,
 };
 use crate::util::sleep::{wait_until_some, with_catching_waker};
 
@@ -46,7 +47,7 @@ const LIST_AGAIN: Duration = Duration::from_secs(10);
 pub(super) struct Fills {
     sharding: Sharding,
     errors: mpsc::Sender<watcher::Error>,
-    informers: Vec<(Terms, Arc<dyn Fill>)>,
+    informers: Vec<(InformerRole, Arc<dyn Fill>)>,
     /// The title of the informer of the main objects.
     main: String,
     /// The selection of the informer of the main objects, if that has only those of the shards that
@@ -81,17 +82,17 @@ impl Fills {
         informer: &SharedInformer<K, M>,
         registration: Registration<K>,
         changed: Arc<Notify>,
-        terms: Terms,
+        role: InformerRole,
     ) -> Result<(), RunnerError> {
-        if terms.is_main {
+        if role.is_main {
             self.main = informer.title();
             self.selection = informer.selection();
         }
         if let Some(selection) = informer.selection() {
-            self.informers.push((terms, Arc::new(SelectionFill { selection, registration })));
+            self.informers.push((role, Arc::new(SelectionFill { selection, registration })));
             return Ok(());
         }
-        let Some(snapshots) = informer.snapshots() else {
+        let Some(snapshot_lister) = informer.snapshot_lister() else {
             let error = RunnerError::NotListable { informer: informer.title() };
             tracing::error!("{error}; the controller ends");
             return Err(error);
@@ -99,15 +100,15 @@ impl Fills {
         let fill = InformerFill {
             title: informer.title(),
             store: informer.store(),
-            snapshots,
+            snapshot_lister,
             registration,
             changed,
             availability: informer.availability(),
-            terms,
+            role,
             sharding: self.sharding.clone(),
             errors: self.errors.clone(),
         };
-        self.informers.push((terms, Arc::new(fill)));
+        self.informers.push((role, Arc::new(fill)));
         Ok(())
     }
 
@@ -125,17 +126,17 @@ impl Fills {
     /// Waits until the stores of all informers hold lists of these shards. Those that reconciles do
     /// not wait for count once they have synced.
     pub(super) fn fill(&self, shards: ShardSet) -> BoxFuture<'static, ()> {
-        self.fill_those(shards, |terms, informer| terms.is_awaited || informer.has_synced())
+        self.fill_those(shards, |role, informer| role.is_awaited || informer.has_synced())
     }
 
     /// Waits until the stores of the informers that reconciles wait for hold lists of these shards.
     pub(super) fn fill_awaited(&self, shards: ShardSet) -> BoxFuture<'static, ()> {
-        self.fill_those(shards, |terms, _| terms.is_awaited)
+        self.fill_those(shards, |role, _| role.is_awaited)
     }
 
     /// Waits until the informers that reconciles wait for have synced.
     pub(super) fn synced_awaited(&self) -> BoxFuture<'static, ()> {
-        let awaited = self.informers.iter().filter(|(terms, _)| terms.is_awaited);
+        let awaited = self.informers.iter().filter(|(role, _)| role.is_awaited);
         let synced = awaited.map(|(_, informer)| Arc::clone(informer).synced());
         join_all(synced.collect::<Vec<_>>()).map(drop).boxed()
     }
@@ -143,9 +144,9 @@ impl Fills {
     fn fill_those(
         &self,
         shards: ShardSet,
-        counts: impl Fn(&Terms, &dyn Fill) -> bool,
+        counts: impl Fn(&InformerRole, &dyn Fill) -> bool,
     ) -> BoxFuture<'static, ()> {
-        let counting = self.informers.iter().filter(|(terms, fill)| counts(terms, &**fill));
+        let counting = self.informers.iter().filter(|(role, fill)| counts(role, &**fill));
         let fills: Vec<_> = counting.map(|(_, fill)| fill.clone().fill(shards)).collect();
         join_all(fills).map(drop).boxed()
     }
@@ -187,11 +188,11 @@ impl<K: Send + Sync + 'static> Fill for SelectionFill<K> {
 struct InformerFill<K: Send + Sync + 'static, M: Meta<K>> {
     title: String,
     store: IndexReader<K, M>,
-    snapshots: TakeSnapshots,
+    snapshot_lister: SnapshotLister,
     registration: Registration<K>,
     changed: Arc<Notify>,
     availability: watch::Receiver<Availability>,
-    terms: Terms,
+    role: InformerRole,
     sharding: Sharding,
     errors: mpsc::Sender<watcher::Error>,
 }
@@ -239,7 +240,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
                 }
             }
             Ok(_) = with_catching_waker(availability.wait_for(is_refused)),
-                if self.terms.is_optional => return false,
+                if self.role.is_optional => return false,
         }
         // The handler was removed: the controller is ending, and leaves the group.
         std::future::pending().await
@@ -250,14 +251,14 @@ impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
         let mut backoff = Backoff::default();
         let mut first = None;
         loop {
-            let snapshots = match (self.snapshots)(self.selects(shards)).await {
+            let snapshots = match (self.snapshot_lister)(self.snapshot_filter(shards)).await {
                 Ok(Some(snapshots)) => snapshots,
                 Ok(None) => {
                     sleep(NOT_READY).await;
                     continue;
                 }
                 // The server does not have the kind any more.
-                Err(error) if self.terms.is_optional && error.is_unavailable() => return,
+                Err(error) if self.role.is_optional && error.is_unavailable() => return,
                 Err(error) => {
                     let wait = backoff.next(error.retry_after());
                     self.report(error);
@@ -349,10 +350,10 @@ impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
         }
     }
 
-    /// Returns the selection of the objects that must be in the store: those of the shards, or all
+    /// Returns the filter of the objects that must be in the store: those of the shards, or all
     /// related objects, because a reconcile may read any of them.
-    fn selects(&self, shards: ShardSet) -> Selects {
-        if !self.terms.is_main {
+    fn snapshot_filter(&self, shards: ShardSet) -> SnapshotFilter {
+        if !self.role.is_main {
             return Arc::new(|_| true);
         }
         let sharding = self.sharding.clone();
@@ -366,7 +367,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
 
     fn selects_stored(&self, object: &K, shards: ShardSet) -> bool {
         let shard = || self.sharding.shard_of_object(self.meta(), object);
-        !self.terms.is_main || shard().is_some_and(|shard| shards.contains(shard))
+        !self.role.is_main || shard().is_some_and(|shard| shards.contains(shard))
     }
 
     fn version<'k>(&self, object: &'k K) -> &'k str {

@@ -17,7 +17,7 @@ use super::schedule::Schedule;
 use super::source::{
     InformerOwner, OwnedInformer, UpdateFilter, as_configured, listen, triggering_states,
 };
-use super::start::{Started, Terms};
+use super::start::{InformerRole, Started};
 use super::streams::follow_notifications;
 use crate::KubeMeta;
 use crate::lister_watcher::{KubeListerWatcher, ListerWatcher};
@@ -79,8 +79,8 @@ impl<F: Form> MainStream<F> {
     }
 }
 
-/// The terms of the informer of the main objects.
-const TERMS: Terms = Terms { is_main: true, is_awaited: true, is_optional: false };
+/// The role of the informer of the main objects.
+const ROLE: InformerRole = InformerRole { is_main: true, is_awaited: true, is_optional: false };
 
 /// The main objects of a running controller.
 pub(super) struct StartedMain<F: Form>
@@ -101,7 +101,7 @@ where
     /// Runs the informer, if the controller owns it.
     pub(super) fn run(&mut self, started: &mut Started) {
         if let Some(own) = self.own.take() {
-            own.run(started, TERMS);
+            own.run(started, ROLE);
         }
     }
 }
@@ -172,7 +172,7 @@ where
             }
         };
         let owner = if own.is_some() { InformerOwner::Controller } else { InformerOwner::User };
-        listen(&informer, owner, TERMS, started, delivery(update_filter, deletions))?;
+        listen(&informer, owner, ROLE, started, delivery(update_filter, deletions))?;
         let store = informer.store();
         // A request has the key `namespace/name` or `name`, which is then the wrong one.
         let yields_not_found = !store.keys().is_meta_namespace();

@@ -21,7 +21,7 @@ use super::schedule::LOW;
 use super::source::{
     InformerOwner, OwnedInformer, Source, as_configured, listen, of_api, triggering_states,
 };
-use super::start::{Relation, Started, Terms};
+use super::start::{InformerRole, Relation, Started};
 use super::stored::for_each_stored;
 use crate::KubeMeta;
 #[cfg(feature = "compact")]
@@ -226,12 +226,12 @@ where
         objects: impl Fn(&Arc<O>, &mut dyn FnMut(StoreKey)) + Send + 'static,
     ) -> Self {
         let own = OwnedInformer::build(resource, builder, &self.errors);
-        self.relate(move |started, terms| {
+        self.relate(move |started, role| {
             let informer = own.informer();
             let every_update = |_: &_, _: &_| true;
             let owner = InformerOwner::Controller;
-            request_for(informer, every_update, owner, terms, started, objects)?;
-            own.run(started, terms);
+            request_for(informer, every_update, owner, role, started, objects)?;
+            own.run(started, role);
             Ok(())
         })
     }
@@ -245,16 +245,16 @@ where
     where
         KubeMeta: Meta<O>,
     {
-        self.relate(move |started, terms| {
+        self.relate(move |started, role| {
             let update_filter = move |old: &_, new: &_| update_filter.accepts(old, new);
-            request_for(&informer, update_filter, InformerOwner::User, terms, started, objects)
+            request_for(&informer, update_filter, InformerOwner::User, role, started, objects)
         })
     }
 
     /// Adds a relation, which `start` starts when the controller runs.
     pub(super) fn relate(
         mut self,
-        start: impl FnOnce(&mut Started, Terms) -> Result<(), RunnerError> + Send + 'static,
+        start: impl FnOnce(&mut Started, InformerRole) -> Result<(), RunnerError> + Send + 'static,
     ) -> Self {
         self.relations.push(Relation { start: Box::new(start), is_optional: false });
         self
@@ -314,7 +314,7 @@ fn request_for<O, M>(
     informer: &SharedInformer<O, M>,
     update_filter: impl Fn(&Arc<O>, &Arc<O>) -> bool + Send + 'static,
     owner: InformerOwner,
-    terms: Terms,
+    role: InformerRole,
     started: &mut Started,
     objects: impl Fn(&Arc<O>, &mut dyn FnMut(StoreKey)) + Send + 'static,
 ) -> Result<(), RunnerError>
@@ -322,7 +322,7 @@ where
     O: Send + Sync + 'static,
     M: Meta<O>,
 {
-    listen(informer, owner, terms, started, move |notification, schedule, user_calls| {
+    listen(informer, owner, role, started, move |notification, schedule, user_calls| {
         let triggering = triggering_states(&notification, &update_filter, user_calls);
         let Some((states, priority)) = triggering else { return };
         for state in states.into_iter().flatten() {

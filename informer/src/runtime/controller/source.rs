@@ -15,12 +15,12 @@ use tokio::sync::{Notify, mpsc};
 use super::error::RunnerError;
 use super::permitted::is_in_shards;
 use super::schedule::{Schedule, priority};
-use super::start::{Started, Terms};
+use super::start::{InformerRole, Started};
 use crate::KubeMeta;
 use crate::lister_watcher::KubeListerWatcher;
 use crate::reflector::{ReflectorBuilder, ReflectorError};
-use crate::runtime::form::{Form, Part};
-use crate::runtime::predicates::{affects_deletion, part_of};
+use crate::runtime::form::{Form, MetaField};
+use crate::runtime::predicates::{affects_deletion, field_of};
 use crate::runtime::watcher;
 use crate::shared_informer::{
     Availability, Buffer, HandlerOptions, InformerError, Notification, Registration,
@@ -37,8 +37,8 @@ const MOST_WAITING: usize = 1_024;
 pub(super) enum UpdateFilter<F: Form> {
     /// Every update triggers reconciles.
     Every,
-    /// An update triggers reconciles if it changes this part of the metadata.
-    Changed(Part),
+    /// An update triggers reconciles if it changes this field of the metadata.
+    Changed(MetaField),
     /// The predicate receives decoded objects.
     Decoded(Box<Predicate<F::Object>>),
     /// The predicate receives the objects as they are stored.
@@ -52,8 +52,8 @@ impl<F: Form> UpdateFilter<F> {
     /// Creates the filter of a predicate over decoded objects. If the predicate is one of
     /// [`predicates`](crate::runtime::predicates) that compare metadata, nothing is decoded for it.
     pub(super) fn of(predicate: impl Fn(&F::Object, &F::Object) -> bool + Send + 'static) -> Self {
-        match part_of::<F::Object, _>(&predicate) {
-            Some(part) => Self::Changed(part),
+        match field_of::<F::Object, _>(&predicate) {
+            Some(field) => Self::Changed(field),
             None => Self::Decoded(Box::new(predicate)),
         }
     }
@@ -64,7 +64,7 @@ impl<F: Form> UpdateFilter<F> {
         match self {
             Self::Every => true,
             _ if affects_deletion(&**old, &**new) => true,
-            Self::Changed(part) => F::differs(old, new, *part),
+            Self::Changed(field) => F::differs(old, new, *field),
             Self::Decoded(predicate) => match (old.view(), new.view()) {
                 (Ok(old), Ok(new)) => predicate(&old, &new),
                 _ => true,
@@ -173,7 +173,7 @@ pub(super) enum InformerOwner {
 pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     informer: &SharedInformer<K, M>,
     owner: InformerOwner,
-    terms: Terms,
+    role: InformerRole,
     started: &mut Started,
     mut deliver: impl FnMut(Notification<K>, &Schedule, &mut FirstPanic) + Send + 'static,
 ) -> Result<(), RunnerError> {
@@ -208,11 +208,11 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     let title = informer.title();
     let Ok(registration) = registration else { return Err(stopped(&title)) };
     if owner == InformerOwner::User {
-        started.unsynced.add(informer, registration.clone(), terms);
+        started.unsynced.add(informer, registration.clone(), role);
     }
     let detach = DetachOnDrop(registration.clone());
     if let (Some(fills), Some(changed)) = (&mut started.fills, changed) {
-        fills.add(informer, registration.clone(), changed, terms)?;
+        fills.add(informer, registration.clone(), changed, role)?;
     }
     // Reconciles wait for this handler's first list. Otherwise a reconcile could read an object
     // that is deleted before this handler sees it, and whose deletion therefore triggers nothing.
@@ -224,12 +224,12 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
             // In a fixed order, so that a simulation can be repeated.
             biased;
             synced = registration.wait_for_sync() => synced.map_err(|_removed| stopped(&awaited)),
-            Ok(_) = with_catching_waker(availability.wait_for(is_refused)), if terms.is_optional => {
+            Ok(_) = with_catching_waker(availability.wait_for(is_refused)), if role.is_optional => {
                 Ok(())
             }
         }
     };
-    if terms.is_awaited {
+    if role.is_awaited {
         started.syncs.push(sync.boxed());
     }
     // The controller shuts down when an informer stops.
@@ -271,10 +271,10 @@ struct FirstList {
 }
 
 impl FirstList {
-    /// Sets the terms of an informer that starts to run.
-    fn begin(&self, terms: Terms) {
-        self.awaited.store(terms.is_awaited, Ordering::Relaxed);
-        self.optional.store(terms.is_optional, Ordering::Relaxed);
+    /// Sets the role of an informer that starts to run.
+    fn begin(&self, role: InformerRole) {
+        self.awaited.store(role.is_awaited, Ordering::Relaxed);
+        self.optional.store(role.is_optional, Ordering::Relaxed);
     }
 
     fn arrived(&self) {
@@ -346,8 +346,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> OwnedInformer<K, M> {
     }
 
     /// Runs the informer in a task until the controller ends.
-    pub(super) fn run(self, started: &mut Started, terms: Terms) {
-        self.first_list.begin(terms);
+    pub(super) fn run(self, started: &mut Started, role: InformerRole) {
+        self.first_list.begin(role);
         let run = async move {
             let synced = async {
                 if self.informer.wait_for_sync().await.is_ok() {

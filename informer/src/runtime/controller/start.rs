@@ -28,19 +28,19 @@ use crate::util::catching::catching;
 /// A function that starts the task of a user stream that requests reconciles.
 pub(super) type StartTrigger = Box<dyn FnOnce(&mut Started) + Send>;
 
-type Listen = dyn FnOnce(&mut Started, Terms) -> Result<(), RunnerError> + Send;
+type StartRelation = dyn FnOnce(&mut Started, InformerRole) -> Result<(), RunnerError> + Send;
 
 /// A relation: other objects whose changes trigger reconciles.
 pub(super) struct Relation {
     /// The function that starts to listen to the relation's informer.
-    pub(super) start: Box<Listen>,
+    pub(super) start: Box<StartRelation>,
     /// Whether the relation is optional.
     pub(super) is_optional: bool,
 }
 
 /// The role of an informer in a controller.
 #[derive(Clone, Copy)]
-pub(super) struct Terms {
+pub(super) struct InformerRole {
     /// Whether its objects are the main objects.
     #[cfg_attr(not(feature = "leader-election"), allow(dead_code))]
     pub(super) is_main: bool,

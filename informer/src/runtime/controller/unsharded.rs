@@ -10,7 +10,7 @@ use kube::api::DynamicObject;
 use tokio::sync::{Notify, mpsc};
 
 use super::RunnerError;
-use super::start::{Started, Terms};
+use super::start::{InformerRole, Started};
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
 use crate::shared_informer::{Registration, SharedInformer};
@@ -84,7 +84,7 @@ impl Fills {
         _: &SharedInformer<K, M>,
         _: Registration<K>,
         _: Arc<Notify>,
-        _: Terms,
+        _: InformerRole,
     ) -> Result<(), RunnerError> {
         match *self {}
     }

@@ -13,7 +13,7 @@ use deltafifo::Meta;
 use tokio::time::{Instant, sleep_until};
 
 use super::error::RunnerError;
-use super::start::Terms;
+use super::start::InformerRole;
 use crate::shared_informer::{Availability, Registration, SharedInformer};
 
 /// The time after which the first error names informers that are not running: the user has probably
@@ -78,7 +78,7 @@ impl Unsynced {
         &mut self,
         informer: &SharedInformer<K, M>,
         handler: Registration<K>,
-        Terms { is_awaited, is_optional, .. }: Terms,
+        InformerRole { is_awaited, is_optional, .. }: InformerRole,
     ) {
         let (title, was_run, availability) =
             (informer.title(), informer.was_run(), informer.availability());

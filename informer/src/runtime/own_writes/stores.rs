@@ -82,7 +82,7 @@ pub(crate) struct WrittenStore<K, M> {
     /// The resource, for example `deployments.v1.apps`.
     resource: String,
     /// The namespace; empty for all. An informer of several namespaces has a text with spaces, and
-    /// one over several parts has the namespaces of the parts, joined with commas.
+    /// one over several sources has the namespaces of these, joined with commas.
     namespace: String,
     store: IndexReader<K, M>,
     /// The waits by the key of the object that is waited for. No count is 0.

@@ -194,7 +194,7 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
             })?;
             contents.is_populated = true;
         }
-        let owes_list = !self.reflector.owes_no_list();
+        let owes_list = self.reflector.owes_list();
         if added.is_empty() && (wanted.shards.is_empty() || !owes_list) {
             return Ok(());
         }
@@ -204,10 +204,10 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
             self.reflector.list_all(backoff).await?;
         } else {
             self.filter.select(added);
-            self.filter.begin_part();
-            let listed = self.reflector.list_part(backoff).await;
+            self.filter.begin_subset();
+            let listed = self.reflector.list_subset(backoff).await;
             self.filter.select(wanted.shards);
-            self.filter.end_part(added, listed.as_deref().ok());
+            self.filter.end_subset(added, listed.as_deref().ok());
             if let Err(wait) = listed {
                 // A thread may still be offering a part of the list.
                 self.reflector.work().wait_idle().await;
@@ -225,7 +225,7 @@ impl<K: Send + Sync + 'static> ShardFeeder<K> {
     /// Watches the shards that were listed before a list of added shards failed, until the time to
     /// wait before another attempt has passed.
     async fn follow_for(&self, wait: Duration, listed: ShardSet) {
-        if listed.is_empty() || !self.reflector.owes_no_list() {
+        if listed.is_empty() || self.reflector.owes_list() {
             return sleep(wait).await;
         }
         self.filter.select(listed);

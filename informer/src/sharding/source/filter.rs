@@ -93,14 +93,14 @@ impl Filter {
     }
 
     /// Begins a list of added shards. The caller selects these shards.
-    pub(super) fn begin_part(&self) {
+    pub(super) fn begin_subset(&self) {
         if self.by == ShardBy::Uid {
             self.keys.lock().begin();
         }
     }
 
     /// Ends a list of added shards, with its version if it is complete.
-    pub(super) fn end_part(&self, shards: ShardSet, version: Option<&str>) {
+    pub(super) fn end_subset(&self, shards: ShardSet, version: Option<&str>) {
         self.keys.lock().end(version.and_then(ResourceVersion::parse));
         if let Some(version) = version {
             self.set_floor(shards, version);

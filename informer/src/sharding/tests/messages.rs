@@ -1,4 +1,5 @@
-//! A record of log messages, for tests. A test of `tests/shared_informer` includes this file.
+//! A record of log messages, for tests. `tests/shared_informer` and `tests/leader_election` include
+//! this file.
 
 use std::sync::Arc;
 

@@ -68,7 +68,7 @@ struct Informers {
     by_kind: HashMap<InformerKey, FactoryEntry, foldhash::fast::RandomState>,
     /// Informers that were stopped and replaced, or removed, while a handler was being called. A
     /// shutdown waits for them as well.
-    leaving: Vec<Arc<dyn Runs>>,
+    leaving: Vec<Arc<dyn ErasedInformer>>,
     is_shut_down: bool,
 }
 
@@ -93,8 +93,8 @@ impl InformerKey {
 /// An informer in the map of a factory.
 struct FactoryEntry {
     /// The [`SharedInformer`], whose objects have the type in the entry's [`InformerKey`].
-    informer: Box<dyn Any + Send + Sync>,
-    runs: Arc<dyn Runs>,
+    typed: Box<dyn Any + Send + Sync>,
+    erased: Arc<dyn ErasedInformer>,
     /// The task that runs the informer, once it is started.
     task: Option<AbortHandle>,
 }
@@ -108,7 +108,7 @@ impl FactoryEntry {
     /// its task has ended. (A task that ends without stopping its informer was dropped with its
     /// runtime.)
     fn wants_start(&self) -> bool {
-        self.task.as_ref().is_none_or(AbortHandle::is_finished) && !self.runs.is_over()
+        self.task.as_ref().is_none_or(AbortHandle::is_finished) && !self.erased.is_over()
     }
 }
 
@@ -116,7 +116,7 @@ impl Informers {
     /// Removes and returns the informers in `leaving` that have ended. The caller drops them with
     /// no lock held.
     #[must_use]
-    fn take_ended(&mut self) -> Vec<Arc<dyn Runs>> {
+    fn take_ended(&mut self) -> Vec<Arc<dyn ErasedInformer>> {
         self.leaving.extract_if(.., |informer| informer.is_stopped()).collect()
     }
 
@@ -131,26 +131,26 @@ impl Informers {
         if self.is_shut_down {
             return Err(FactoryError::ShutDown);
         }
-        let made = self.by_kind.get(kind).filter(|made| !made.runs.is_over());
-        Ok(made.and_then(|made| made.informer.downcast_ref::<SharedInformer<K>>()).cloned())
+        let entry = self.by_kind.get(kind).filter(|entry| !entry.erased.is_over());
+        Ok(entry.and_then(|entry| entry.typed.downcast_ref::<SharedInformer<K>>()).cloned())
     }
 
     fn remove(&mut self, kind: &InformerKey) -> Option<FactoryEntry> {
-        let made = self.by_kind.remove(kind)?;
-        self.leave(&made);
-        Some(made)
+        let entry = self.by_kind.remove(kind)?;
+        self.leave(&entry);
+        Some(entry)
     }
 
     /// Adds an informer that is no longer in the map to `leaving`, unless it has ended.
-    fn leave(&mut self, made: &FactoryEntry) {
-        if !made.runs.is_stopped() {
-            self.leaving.push(Arc::clone(&made.runs));
+    fn leave(&mut self, entry: &FactoryEntry) {
+        if !entry.erased.is_stopped() {
+            self.leaving.push(Arc::clone(&entry.erased));
         }
     }
 }
 
 /// The methods of an informer that the factory calls, independent of the type of its objects.
-trait Runs: Send + Sync {
+trait ErasedInformer: Send + Sync {
     fn run(self: Arc<Self>) -> BoxFuture<'static, ()>;
     fn has_synced(&self) -> bool;
     fn is_over(&self) -> bool;
@@ -159,7 +159,7 @@ trait Runs: Send + Sync {
     fn stop(&self) -> BoxFuture<'_, ()>;
 }
 
-impl<K: Send + Sync + 'static> Runs for SharedInformer<K>
+impl<K: Send + Sync + 'static> ErasedInformer for SharedInformer<K>
 where
     KubeMeta: Meta<K>,
 {
@@ -321,8 +321,8 @@ impl SharedInformerFactory {
         KubeMeta: Meta<K>,
     {
         let key = self.key::<K>(types, scope);
-        if let Some(made) = self.informers.lock().running(&key)? {
-            return Ok(made);
+        if let Some(informer) = self.informers.lock().running(&key)? {
+            return Ok(informer);
         }
         let scope = &key.scope;
         let informers_name = format!("{}{}", self.name, scope.suffix());
@@ -352,9 +352,9 @@ impl SharedInformerFactory {
         }
         // Called with no lock held, because `choose` is user code.
         let informer = choose(builder).build()?;
-        let made = FactoryEntry {
-            informer: Box::new(informer.clone()),
-            runs: Arc::new(informer.clone()),
+        let entry = FactoryEntry {
+            typed: Box::new(informer.clone()),
+            erased: Arc::new(informer.clone()),
             task: None,
         };
         let mut informers = self.informers.lock();
@@ -364,7 +364,7 @@ impl SharedInformerFactory {
             drop(informers);
             return Ok(there);
         }
-        let stopped = informers.by_kind.insert(key, made);
+        let stopped = informers.by_kind.insert(key, entry);
         if let Some(stopped) = &stopped {
             informers.leave(stopped);
         }
@@ -397,8 +397,8 @@ impl SharedInformerFactory {
     pub fn start(&self) {
         let runtime = Handle::current();
         let mut informers = self.informers.lock();
-        for made in informers.by_kind.values_mut().filter(|made| made.wants_start()) {
-            made.task = Some(runtime.spawn(made.runs.clone().run()).abort_handle());
+        for entry in informers.by_kind.values_mut().filter(|entry| entry.wants_start()) {
+            entry.task = Some(runtime.spawn(entry.erased.clone().run()).abort_handle());
         }
     }
 
@@ -427,7 +427,7 @@ impl SharedInformerFactory {
     ) -> bool {
         let key = self.key::<K>(types, scope);
         let Some(removed) = self.informers.lock().remove(&key) else { return false };
-        removed.runs.stop().await;
+        removed.erased.stop().await;
         drop(removed);
         // Dropped with no lock held, because dropping an informer runs user code.
         let ended = self.informers.lock().take_ended();
@@ -454,9 +454,9 @@ impl SharedInformerFactory {
             _synced = all => {}
             () = give_up => {}
         }
-        let has_not_synced = |(kind, informer): &(InformerKey, Arc<dyn Runs>)| {
+        let has_not_synced = |(kind, informer): &(InformerKey, Arc<dyn ErasedInformer>)| {
             // The informer may have been removed, and another one of its kind may have been built.
-            let is_missing = |made: &FactoryEntry| !made.runs.has_synced();
+            let is_missing = |entry: &FactoryEntry| !entry.erased.has_synced();
             let counts = !informer.has_synced()
                 && self.informers.lock().by_kind.get(kind).is_some_and(is_missing);
             counts.then(|| kind.name())
@@ -478,10 +478,13 @@ impl SharedInformerFactory {
         join_all(all.map(|informer| async move { informer.stop().await })).await;
     }
 
-    fn all(&self, which: impl Fn(&FactoryEntry) -> bool) -> Vec<(InformerKey, Arc<dyn Runs>)> {
+    fn all(
+        &self,
+        which: impl Fn(&FactoryEntry) -> bool,
+    ) -> Vec<(InformerKey, Arc<dyn ErasedInformer>)> {
         let informers = self.informers.lock();
-        let all = informers.by_kind.iter().filter(|(_, made)| which(made));
-        all.map(|(kind, made)| (kind.clone(), made.runs.clone())).collect()
+        let all = informers.by_kind.iter().filter(|(_, entry)| which(entry));
+        all.map(|(kind, entry)| (kind.clone(), entry.erased.clone())).collect()
     }
 }
 

@@ -1,11 +1,17 @@
 //! A set of namespaces, which can change while informers of the set run.
 //!
 //! * `mod.rs`: the set.
-//! * `parts.rs`: a reflector for each namespace in it.
+//! * `plan.rs`: the set and the lister-watchers of an informer that is not built yet.
+//! * `reflectors.rs`: a reflector for each namespace in the set; `reflector.rs`: one of them and
+//!   its progress; `refused.rs`: the namespaces that may not be listed; `status.rs`: their state.
 //! * `source.rs`: the constructor of informers of a set.
 
-mod parts;
+mod plan;
+mod reflector;
+mod reflectors;
+mod refused;
 mod source;
+mod status;
 #[cfg(test)]
 mod tests;
 
@@ -23,8 +29,9 @@ use super::error::{AddHandlerError, InvalidNamespace};
 use super::{HandlerOptions, Notification, SharedInformer};
 use crate::util::dns::is_label;
 use crate::util::sleep::with_catching_waker;
-pub use parts::NamespaceStatus;
-pub(super) use parts::{Parts, Plan};
+pub(super) use plan::NamespacesPlan;
+pub(super) use reflectors::NamespaceReflectors;
+pub use status::NamespaceStatus;
 
 /// The largest number of notifications of an informer that are handled by one update of a set.
 const MOST_CHANGES: usize = 1_024;

@@ -2,7 +2,7 @@
 
 use deltafifo::{KeyFunc, Meta};
 
-use super::{Namespaces, Plan};
+use super::{Namespaces, NamespacesPlan};
 use crate::KubeMeta;
 use crate::lister_watcher::ListerWatcher;
 use crate::reflector::Decodable;
@@ -42,9 +42,9 @@ where
         source: impl Fn(&str) -> S + Send + Sync + 'static,
     ) -> SharedInformerBuilder<K, KubeMeta> {
         let source = move |namespace: &str| Box::new(source(namespace)) as Box<dyn ListerWatcher>;
-        let plan = Plan::new(namespaces.clone(), Box::new(source));
+        let plan = NamespacesPlan::new(namespaces.clone(), Box::new(source));
         SharedInformerBuilder::new(
-            InformerSource::parts(plan, Box::new(K::decoder)),
+            InformerSource::namespaces(plan, Box::new(K::decoder)),
             KeyFunc::meta_namespace(KubeMeta),
         )
     }

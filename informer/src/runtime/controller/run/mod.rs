@@ -34,7 +34,7 @@ use super::permitted::{Permit, Sharding, admit, in_permit, in_turn, with_permit}
 use super::reason::Reason;
 use super::relations::request_all_on;
 use super::schedule::Schedule;
-use super::start::{Relation, Started, Terms};
+use super::start::{InformerRole, Relation, Started};
 use super::term::Term;
 use super::work::{Done, Ended, ItemWithWork, Outcome, Work, drop_in_task};
 use super::{Action, Controller, Types};
@@ -178,7 +178,7 @@ where
         let mut main = main.start(&controller.errors, update_filter, recorded, &mut started)?;
         for Relation { start, is_optional } in relations {
             let is_awaited = config.waits_for_related();
-            start(&mut started, Terms { is_main: false, is_awaited, is_optional })?;
+            start(&mut started, InformerRole { is_main: false, is_awaited, is_optional })?;
         }
         for trigger in triggers {
             trigger(&mut started);

@@ -72,7 +72,7 @@ async fn commit_in_flight_does_not_make_a_namespace_that_left_hold_the_applied_v
         }
     };
     timeout(LONG, applied).await.expect("green does not count").unwrap();
-    assert_eq!(rig.parts.status().len(), 2, "its final list is not answered");
+    assert_eq!(rig.reflectors.status().len(), 2, "its final list is not answered");
 }
 
 #[tokio::test(start_paused = true)]
@@ -140,7 +140,7 @@ async fn final_list_that_does_not_end_is_given_up() {
     assert_eq!(rig.next().await, "+green/a");
     rig.namespaces.set(&[]);
     tokio::time::sleep(Duration::from_secs(900)).await;
-    assert!(rig.parts.status().is_empty(), "the namespace left 15 minutes ago");
+    assert!(rig.reflectors.status().is_empty(), "the namespace left 15 minutes ago");
     assert_eq!(rig.next().await, "-green/a");
     assert_eq!(*rig.reported.lock(), ["green"]);
 }

@@ -13,20 +13,21 @@ use tokio::sync::watch;
 use tokio::task::coop::{consume_budget, has_budget_remaining};
 use tokio::task::yield_now;
 
-use crate::shared_informer::namespaces::parts::{RefusedNames, within_budget};
+use crate::shared_informer::namespaces::refused::RefusedNames;
 use crate::shared_informer::source::Availability;
+use crate::util::coop::within_budget;
 
 #[tokio::test]
 async fn no_namespace_is_polled_without_cooperative_budget() {
     let task = tokio::spawn(async {
         let polls = AtomicUsize::new(0);
-        let part = || {
+        let entry = || {
             within_budget(poll_fn(|_| {
                 polls.fetch_add(1, Ordering::Relaxed);
                 Poll::<()>::Pending
             }))
         };
-        let mut running: FuturesUnordered<_> = std::iter::repeat_with(part).take(200).collect();
+        let mut running: FuturesUnordered<_> = std::iter::repeat_with(entry).take(200).collect();
         poll_fn(|context| {
             while has_budget_remaining() {
                 consume_budget().now_or_never();

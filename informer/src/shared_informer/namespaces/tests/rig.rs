@@ -16,7 +16,7 @@ use crate::KubeMeta;
 use crate::lister_watcher::{Listed, ListerWatcher, PageMeta, RequestError, Scripted};
 use crate::reflector::{Decodable, ReflectorBuilder};
 use crate::shared_informer::error::{InformerError, OnError};
-use crate::shared_informer::namespaces::{Namespaces, Parts, Plan, Set};
+use crate::shared_informer::namespaces::{NamespaceReflectors, Namespaces, NamespacesPlan, Set};
 use crate::shared_informer::source::Availability;
 
 /// A time that is longer than any backoff.
@@ -28,7 +28,7 @@ pub(super) const LONG: Duration = Duration::from_secs(600);
 pub(super) struct Rig {
     pub(super) namespaces: Namespaces,
     pub(super) queue: Arc<Refusing>,
-    pub(super) parts: Arc<Parts<ConfigMap>>,
+    pub(super) reflectors: Arc<NamespaceReflectors<ConfigMap>>,
     pub(super) availability: watch::Receiver<Availability>,
     pub(super) reported: Arc<Mutex<Vec<String>>>,
 }
@@ -67,32 +67,32 @@ impl Rig {
     pub(super) fn with<S: ListerWatcher>(
         namespaces: Namespaces,
         source: impl Fn(&str) -> S + Send + Sync + 'static,
-        choose: impl FnOnce(ReflectorBuilder<ConfigMap>) -> ReflectorBuilder<ConfigMap>,
+        settings: impl FnOnce(ReflectorBuilder<ConfigMap>) -> ReflectorBuilder<ConfigMap>,
     ) -> Self {
         let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
         let queue = Queue::over(store).track_applied(true).build();
         let queue = Arc::new(Refusing::new(queue));
         let (refuses, availability) = watch::channel(Availability::Unknown);
         let source = Box::new(move |name: &str| Box::new(source(name)) as Box<dyn ListerWatcher>);
-        let plan = Plan::new(namespaces.clone(), source);
+        let plan = NamespacesPlan::new(namespaces.clone(), source);
         let reported = Arc::new(Mutex::new(Vec::new()));
         let reports = Arc::clone(&reported);
         let on_error = OnError(Arc::new(move |error| {
             let InformerError::Namespace { namespace, .. } = error else { panic!("{error}") };
             reports.lock().push((*namespace).to_owned());
         }));
-        let parts = plan.into_parts(
+        let reflectors = plan.into_reflectors(
             queue.clone(),
             "maps".to_owned(),
             Box::new(ConfigMap::decoder),
-            choose,
+            settings,
             on_error,
             refuses,
         );
-        let parts = Arc::new(parts);
-        let running = parts.clone();
+        let reflectors = Arc::new(reflectors);
+        let running = reflectors.clone();
         tokio::spawn(async move { running.run().await });
-        Self { namespaces, queue, parts, availability, reported }
+        Self { namespaces, queue, reflectors, availability, reported }
     }
 
     /// Handles all changes of the queue until the test ends.

@@ -89,11 +89,11 @@ fn removed_namespace_is_known_until_no_thread_works_for_it() {
         // Blocking tasks start in order. If the removal had been spawned, it would end before this.
         spawn_blocking(|| ()).await.unwrap();
         settle().await;
-        assert_eq!(rig.parts.status().len(), 1);
-        assert!(!rig.parts.is_idle());
+        assert_eq!(rig.reflectors.status().len(), 1);
+        assert!(!rig.reflectors.is_idle());
         drop(gate);
         let removed = async {
-            while !rig.parts.status().is_empty() {
+            while !rig.reflectors.status().is_empty() {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         };

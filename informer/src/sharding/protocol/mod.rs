@@ -592,7 +592,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             Phase::Live(deadline) => Some(deadline.monotonic),
             _ => None,
         };
-        let own = [Some(self.renews_at()), self.settles_at(), deadline].into_iter();
+        let own = [Some(self.renews_at()), self.changes_at(), deadline].into_iter();
         let own = own.chain(self.own.attempts.wakes_at());
         let shards = self.shards.iter().zip(&self.view.shards).flat_map(|(shard, seen)| {
             let frees_at = Some(self.frees_at(seen));

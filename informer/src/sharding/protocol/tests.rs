@@ -300,11 +300,40 @@ fn member_whose_watch_is_later_than_its_time_to_settle_is_settled_once_it_is_liv
 }
 
 #[test]
+fn member_without_a_time_to_settle_is_settled_as_soon_as_it_is_live() {
+    let mut group = Group::joining();
+    group.member.timing.settle = Duration::ZERO;
+    let readiness = |group: &Group| group.server.lease(ME).unwrap().readiness;
+    group.watch(0);
+    group.server.is_watched = false;
+    group.run(0);
+    assert_eq!(group.member.works_until(), None);
+    assert_eq!(readiness(&group), Readiness::Ready);
+    group.server.is_watched = true;
+    group.run(0);
+    assert_eq!(readiness(&group), Readiness::Settled);
+}
+
+#[test]
 fn member_whose_settled_state_the_server_does_not_keep_repeats_it_after_the_retry_period() {
     let mut group = Group::owner();
     for second in [5, 7] {
         group.run(second);
         assert_eq!(group.server.lease(ME).unwrap().readiness, Readiness::Settled);
+        let changed = Record { readiness: Readiness::Ready, ..group.server.lease(ME).unwrap() };
+        group.set(ME, Some(changed));
+        assert_eq!(group.run(second).1, wait(second + 2));
+    }
+}
+
+#[test]
+fn stopping_member_whose_unready_state_the_server_does_not_keep_repeats_it_after_the_retry_period()
+{
+    let mut group = Group::owner();
+    group.member.stop();
+    for second in [1, 3] {
+        group.run(second);
+        assert_eq!(group.server.lease(ME).unwrap().readiness, Readiness::Unready);
         let changed = Record { readiness: Readiness::Ready, ..group.server.lease(ME).unwrap() };
         group.set(ME, Some(changed));
         assert_eq!(group.run(second).1, wait(second + 2));

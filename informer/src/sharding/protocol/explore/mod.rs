@@ -178,9 +178,9 @@ impl<'a> Search<'a> {
             renew_deadline: Duration::from_millis(lease_ticks * TICK * 2 / 3),
             retry_period: Duration::from_millis(TICK),
             drain_timeout: self.drain_timeout(),
-            // A member is settled as soon as it is ready. Only the assignment depends on that, and
-            // members claim and give up shards without it. The simulation has the rest.
-            settle: Duration::ZERO,
+            // Members settle only in a calm. Only the assignment depends on that, and before a calm
+            // they claim and give up shards without it. The simulation has the rest.
+            settle: Duration::MAX,
             fence_stagger: self.bounds.fence_stagger,
         }
     }

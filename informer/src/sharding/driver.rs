@@ -352,7 +352,7 @@ impl<'g> Member<'g> {
             (LeaseName::Shard(_), Write::Replace { holder: None, .. }) => Some(Metrics::released),
             _ => None,
         };
-        let is_own = name == LeaseName::Member(Arc::clone(&self.identity));
+        let is_own = self.is_own(&name);
         self.has_deleted |= is_own && matches!(write, Write::Delete { .. });
         let known = self.known.get(&self.api.format.name_of(&name));
         let (api, verb) = (Arc::clone(&self.api), verb_of(&write));
@@ -363,12 +363,22 @@ impl<'g> Member<'g> {
         self.requests.push(answered.boxed());
     }
 
+    fn is_own(&self, name: &LeaseName) -> bool {
+        matches!(name, LeaseName::Member(identity) if *identity == self.identity)
+    }
+
     fn answered(&mut self, answered: Answered) {
         let Answered { name, number, verb, effect, sent } = answered;
         let answer = match sent {
             Ok(sent) => {
                 self.failing.succeeded(verb);
                 match sent {
+                    // A finalizer keeps the Lease, or a webhook refuses the deletion, for ever.
+                    Sent::Written(Some(_)) | Sent::Conflict
+                        if verb == DELETE && !self.is_own(&name) =>
+                    {
+                        Answer::Unclear { pause: self.pause(&name, verb, None) }
+                    }
                     Sent::Written(lease) => {
                         if verb == DELETE {
                             self.deletion_pause = self.context.timing.retry_period;
@@ -386,7 +396,7 @@ impl<'g> Member<'g> {
             }
             Err(error) => {
                 self.report(&error);
-                Answer::Unclear { pause: self.pause(&name, verb, &error) }
+                Answer::Unclear { pause: self.pause(&name, verb, Some(&error)) }
             }
         };
         self.protocol.answered(self.context.clock.now(), &name, number, &answer);
@@ -394,15 +404,14 @@ impl<'g> Member<'g> {
 
     /// Returns the time until the next request for a Lease whose last one has failed. It doubles
     /// while the server has the Lease without the label, and while no Lease of a former member can
-    /// be deleted.
-    fn pause(&mut self, name: &LeaseName, verb: &str, error: &GroupError) -> Duration {
+    /// be deleted. A deletion can fail without an error.
+    fn pause(&mut self, name: &LeaseName, verb: &str, error: Option<&GroupError>) -> Duration {
         let retry_period = self.context.timing.retry_period;
-        let is_own = *name == LeaseName::Member(Arc::clone(&self.identity));
         let next = match error {
-            GroupError::Foreign { .. } | GroupError::Unlabelled { .. } => {
+            Some(GroupError::Foreign { .. } | GroupError::Unlabelled { .. }) => {
                 self.pauses.entry(name.clone()).or_insert(retry_period)
             }
-            _ if verb == DELETE && !is_own => &mut self.deletion_pause,
+            _ if verb == DELETE && !self.is_own(name) => &mut self.deletion_pause,
             _ => return retry_period,
         };
         let doubled = next.saturating_mul(2).min(MAX_PAUSE.max(retry_period));

@@ -175,7 +175,9 @@ pub(crate) enum Answer<T> {
     /// The write was refused because the Lease has another version, exists already, or is deleted.
     Conflict,
     /// The request failed or was not answered in time, and may still be applied. The next one for
-    /// this Lease follows after `pause` at the earliest.
+    /// this Lease follows after `pause` at the earliest. If it was to delete the Lease of another
+    /// member, no deletion of such a Lease follows before that; then the answer may also be that
+    /// the server has refused the deletion, or keeps the Lease until its finalizers are removed.
     Unclear { pause: Duration },
 }
 

@@ -269,27 +269,62 @@ async fn replica_that_is_never_live_reports_that_each_minute() {
     assert_reported(newcomer()).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn member_that_may_not_delete_sends_few_requests_however_many_leases_are_left() {
-    let mut sent = Vec::new();
-    for left in [1, 100] {
-        let server = server();
-        for number in 0..left {
-            let gone = name_of(&format!("gone_{number:08x}"));
-            server.apply(lease(&gone, &json!({ "leaseTransitions": 0 }))).unwrap();
-        }
-        server
-            .fault(Fault::status(status::forbidden(&leases())).on(Verb::Delete).times(usize::MAX));
-        let replica = Replica::start(&server, "a");
-        sleep(600 * SECOND).await;
-        assert_eq!(replica.owns(16).await.len(), 16);
-        sent.push(count(&server, &[Verb::Delete]));
-        // With the right, they are all deleted within the longest pause.
-        server.clear_faults();
-        sleep(61 * SECOND).await;
-        assert_eq!(members(&server).await.len(), 1);
+/// Puts Leases of former members into the server.
+fn apply_former(server: &ApiServer, count: usize) {
+    for number in 0..count {
+        let gone = name_of(&format!("gone_{number:08x}"));
+        server.apply(lease(&gone, &json!({ "leaseTransitions": 0 }))).unwrap();
     }
-    assert!(sent[0] == sent[1] && (10..20).contains(&sent[0]), "{sent:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn member_whose_deletions_are_refused_sends_few_requests_however_many_leases_are_left() {
+    // A webhook may refuse with a conflict.
+    for refusal in [status::forbidden(&leases()), status::conflict(&leases(), "simulated")] {
+        let refused = || Fault::status(refusal.clone()).on(Verb::Delete).times(usize::MAX);
+        let mut sent = Vec::new();
+        for left in [1, 100] {
+            let server = server();
+            apply_former(&server, left);
+            server.fault(refused());
+            let replica = Replica::start(&server, "a");
+            sleep(600 * SECOND).await;
+            assert_eq!(replica.owns(16).await.len(), 16);
+            sent.push(count(&server, &[Verb::Delete]));
+            // When nothing refuses them any more, they are all deleted within the longest pause.
+            server.clear_faults();
+            sleep(61 * SECOND).await;
+            assert_eq!(members(&server).await.len(), 1);
+            // After that, the pauses are short again.
+            apply_former(&server, left);
+            server.fault(refused());
+            server.forget_requests();
+            sleep(10 * SECOND).await;
+            assert_eq!(count(&server, &[Verb::Delete]), 3, "after 0, 2 and 6 s");
+        }
+        assert!(sent[0] == sent[1] && (10..20).contains(&sent[0]), "{sent:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_that_finalizers_keep_cause_few_requests_and_delay_no_other_for_long() {
+    let server = server();
+    for number in 0..5 {
+        let gone = name_of(&format!("gone_{number:08x}"));
+        let mut kept = lease(&gone, &json!({ "leaseTransitions": 0 }));
+        kept["metadata"]["finalizers"] = json!(["shop.example/keep"]);
+        server.apply(kept).unwrap();
+    }
+    let replica = Replica::start(&server, "a");
+    sleep(200 * SECOND).await;
+    assert_eq!(replica.owns(16).await.len(), 16);
+    server.forget_requests();
+    let last = name_of("last_00000000");
+    server.apply(lease(&last, &json!({ "leaseTransitions": 0 }))).unwrap();
+    sleep(600 * SECOND).await;
+    let sent = count(&server, &[Verb::Delete]);
+    assert!((10..20).contains(&sent), "{sent}");
+    assert!(server.get(&leases(), "shop", &last).is_none());
 }
 
 /// Returns a client whose requests with this verb are forbidden.

@@ -52,7 +52,8 @@ const TICK: u64 = 100;
 const NOW: Clocks = Clocks { monotonic: Duration::from_secs(100), wall: Duration::from_secs(100) };
 
 /// The answer of a server that does not answer. Longer pauses are not searched: they follow only
-/// creations of Leases that no watch shows, and no rule depends on the time of a creation.
+/// creations of Leases that no watch shows, and deletions of Leases of former members. No rule
+/// depends on the time of either.
 const UNCLEAR: Answer<Id> = Answer::Unclear { pause: Duration::from_millis(TICK) };
 
 /// The bounds of a search.

@@ -58,8 +58,9 @@
 //!     while it is live and not asked to stop. While it joins, it says so in its first renewal
 //!     only, and only if its view contains the creation. The others would wait for a member that
 //!     stays ready and is never live, because its view or the answers are late. A member that has
-//!     been ready for a time says that it is *settled*. Each member says that of itself, so that
-//!     all members agree on it as soon as their views agree.
+//!     been ready and live for a time says that it is *settled*. Each member says that of itself,
+//!     so that all members agree on it as soon as their views agree. An owner that is not asked to
+//!     stop counts itself as ready even if its Lease was edited, and keeps its shards.
 //!
 //! # Why no two members work on a shard
 //!

@@ -341,6 +341,17 @@ fn stopping_member_whose_unready_state_the_server_does_not_keep_repeats_it_after
 }
 
 #[test]
+fn owner_keeps_its_shard_although_its_lease_no_longer_says_that_it_is_ready() {
+    let mut group = Group::owner();
+    let edited = Record { readiness: Readiness::Unready, ..group.server.lease(ME).unwrap() };
+    group.set(ME, Some(edited));
+    assert_eq!(group.run(1), (vec![], wait(2)));
+    assert_eq!(group.member.admits(0), Some(at(10)));
+    group.run(2);
+    assert!(group.server.lease(ME).unwrap().is_ready());
+}
+
+#[test]
 fn member_stays_live_while_its_watch_is_late_by_less_than_its_deadline_allows() {
     for lag in 0..8 {
         let mut group = Group::with(&[(LeaseName::Group, shard(None, 0)), (SHARD, shard(None, 4))]);

@@ -21,9 +21,9 @@ use super::known::KnownLeases;
 use super::metrics::Metrics;
 #[cfg(test)]
 use super::mutants::TaskMutant;
-use super::object::{GroupLease, LeaseName};
+use super::object::{GroupLease, LeaseName, annotation_of};
 use super::participants::{REPORT_EVERY, reporting};
-use super::protocol::{Answer, MemberEnd, MemberStep, Protocol, Request, Write};
+use super::protocol::{Answer, MemberEnd, MemberStep, Protocol, Readiness, Request, Write};
 use super::shards::ShardSet;
 use crate::lease::{Clocks, Failing};
 
@@ -156,6 +156,8 @@ struct Answered {
     verb: &'static str,
     /// Whether the request claims a shard, or releases one.
     effect: Option<fn(&Metrics)>,
+    /// The readiness that the request writes into the member's own Lease.
+    readiness: Option<Readiness>,
     sent: Result<Sent, GroupError>,
 }
 
@@ -354,11 +356,15 @@ impl<'g> Member<'g> {
         };
         let is_own = self.is_own(&name);
         self.has_deleted |= is_own && matches!(write, Write::Delete { .. });
+        let readiness = match write {
+            Write::Replace { readiness, .. } if is_own => Some(readiness),
+            _ => None,
+        };
         let known = self.known.get(&self.api.format.name_of(&name));
         let (api, verb) = (Arc::clone(&self.api), verb_of(&write));
         let answered = async move {
             let sent = api.send(name.clone(), write, known).await;
-            Answered { name, number, verb, effect, sent }
+            Answered { name, number, verb, effect, readiness, sent }
         };
         self.requests.push(answered.boxed());
     }
@@ -368,7 +374,7 @@ impl<'g> Member<'g> {
     }
 
     fn answered(&mut self, answered: Answered) {
-        let Answered { name, number, verb, effect, sent } = answered;
+        let Answered { name, number, verb, effect, readiness, sent } = answered;
         let answer = match sent {
             Ok(sent) => {
                 self.failing.succeeded(verb);
@@ -388,6 +394,7 @@ impl<'g> Member<'g> {
                         }
                         if let Some(lease) = &lease {
                             self.learn(lease);
+                            self.check_readiness(lease, readiness);
                         }
                         Answer::Written(lease.map(|lease| lease.record))
                     }
@@ -475,14 +482,24 @@ impl<'g> Member<'g> {
         self.known.learn(name, lease.record.version, &lease.object);
     }
 
+    /// Reports that the server has not kept the readiness that was written into a Lease.
+    fn check_readiness(&mut self, lease: &GroupLease, written: Option<Readiness>) {
+        if let Some(written) = written.filter(|written| *written != lease.record.readiness) {
+            let object = self.api.format.name_of(&lease.name);
+            let lease = format!("{}/{object}", self.api.format.namespace);
+            self.report(&GroupError::Unannotated { lease, annotation: annotation_of(written) });
+        }
+    }
+
     /// Reports an error, unless a request with the same verb has just failed in the same way. Of
     /// Leases without the label, reports one each minute. Also reports once a minute that the
-    /// member is not live, and once each other error.
+    /// member is not live or its annotation is not kept, and once each other error.
     fn report(&mut self, error: &GroupError) {
         let is_due = match error {
             GroupError::Lease(error) => self.failing.failed(error),
             GroupError::Foreign { .. }
             | GroupError::Unlabelled { .. }
+            | GroupError::Unannotated { .. }
             | GroupError::NotLive { .. } => {
                 let now = self.context.clock.now().monotonic;
                 self.context.once_per_minute.is_due(error, now)

@@ -75,6 +75,8 @@
 //! - A webhook removes the label of the group from the Leases of members: no member sees them, so
 //!   none becomes live. Each member deletes its Lease, and creates it again after pauses of up to a
 //!   minute ([`GroupError::Unlabelled`]).
+//! - A webhook removes the annotation that states the readiness of a member from its Lease: the
+//!   member gets no shards besides those that it holds ([`GroupError::Unannotated`]).
 //!
 //! The interval at which a member renews its own Lease is a third of the lease duration, or half of
 //! the renew deadline if that is shorter. While its watch is late, the interval is the retry

@@ -500,28 +500,44 @@ fn member_says_that_it_is_settled_when_it_has_been_ready_for_the_time_to_settle(
 }
 
 #[test]
-fn leases_of_former_members_are_deleted_one_after_another_and_a_refusal_delays_no_other() {
+fn leases_of_former_members_are_deleted_one_after_another_and_one_that_stays_is_tried_last() {
     let gone = ["gone-1", "gone-2"].map(LeaseName::Member);
     let mut group = Group::owner();
     group.set(gone[0], Some(record("uid", None, 0)));
     group.set(gone[1], Some(record("uid", None, 0)));
-    let refused = group.run_until(0, gone[0]);
-    assert!(matches!(refused.write, Write::Delete { .. }));
+    let failed = group.run_until(0, gone[0]);
+    assert!(matches!(failed.write, Write::Delete { .. }));
     assert_eq!(group.run(0).0, []);
     assert!(group.server.lease(gone[1]).is_some(), "the first deletion is in progress");
-    group.member.answered(at(0), &gone[0], refused.number, &Answer::Conflict);
-    let failed = group.run_until(0, gone[1]);
-    group.member.answered(at(0), &gone[1], failed.number, &UNCLEAR);
+    group.member.answered(at(0), &gone[0], failed.number, &UNCLEAR);
     group.run(1);
     assert!(group.server.lease(gone[1]).is_some(), "the pause has not ended");
-    group.run(2);
-    assert!(group.server.lease(gone[1]).is_none());
-    // The version of the first one has not changed since the refusal.
-    for second in 3..=10 {
-        assert!(group.server.lease(gone[0]).is_some(), "at {second}");
-        group.run(second);
-    }
+    let failed = group.run_until(2, gone[0]);
+    assert!(group.server.lease(gone[1]).is_none(), "it was tried before the first one");
+    group.member.answered(at(2), &gone[0], failed.number, &UNCLEAR);
+    group.run(3);
+    assert!(group.server.lease(gone[0]).is_some());
+    group.run(4);
     assert!(group.server.lease(gone[0]).is_none());
+}
+
+#[test]
+fn lease_of_a_fenced_member_is_deleted_only_when_no_shard_names_the_member() {
+    let leases = [
+        (LeaseName::Group, shard(None, 0)),
+        (OTHER, record("uid", None, 0)),
+        (LeaseName::Member("third"), settled("third")),
+        (SHARD, shard(Some("other"), 4)),
+    ];
+    let mut group = Group::with(&leases);
+    // The shard is assigned to the third member, because this one is not settled.
+    for second in 0..4 {
+        assert_eq!(group.run(second).0, []);
+        assert!(group.server.lease(OTHER).is_some(), "at {second}");
+    }
+    group.set(SHARD, Some(shard(Some("third"), 5)));
+    group.run(4);
+    assert_eq!(group.server.lease(OTHER), None);
 }
 
 #[test]

@@ -80,7 +80,8 @@
 //!
 //! The interval at which a member renews its own Lease is a third of the lease duration, or half of
 //! the renew deadline if that is shorter. While its watch is late, the interval is the retry
-//! period, because a renewal counts only once the watch has shown it.
+//! period, because a renewal counts only once the watch has shown it. While its Lease does not say
+//! that it is ready, the interval is the retry period, too.
 //!
 //! The Leases of shards are written only when shards move. A member that stops releases each of its
 //! shards when the work on it has ended, and another member claims the shard at once. If a member

@@ -61,6 +61,10 @@
 //!     been ready and live for a time says that it is *settled*. Each member says that of itself,
 //!     so that all members agree on it as soon as their views agree. An owner that is not asked to
 //!     stop counts itself as ready even if its Lease was edited, and keeps its shards.
+//! 11. A live member deletes the Lease of a fenced member once no shard names that member. While a
+//!     shard names it, the fenced Lease shows that the holder of the shard is dead (5): without the
+//!     Lease, the others would wait for the lease duration. A member deletes one such Lease at a
+//!     time. After a failure it pauses, and tries the Lease that has failed last after the others.
 //!
 //! # Why no two members work on a shard
 //!

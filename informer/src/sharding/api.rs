@@ -38,7 +38,8 @@ pub(super) enum Watched {
 
 /// The answer to a write that the server has accepted or refused.
 pub(super) enum Sent {
-    /// The Lease that was written, or `None` if it was deleted.
+    /// The Lease that was written, or `None` if it was deleted. A Lease that a finalizer keeps is
+    /// not deleted yet.
     Written(Option<GroupLease>),
     Conflict,
 }
@@ -81,7 +82,7 @@ impl GroupApi {
                 }
                 (Write::Delete { base }, _) => {
                     let (version, uid) = (base.version.to_string(), base.uid.to_string());
-                    self.delete(&object, Some(version), Some(uid)).await.map(|()| None)
+                    self.delete(&object, Some(version), Some(uid)).await
                 }
                 (Write::Create { .. } | Write::Replace { .. }, None) => unreachable!(),
             }
@@ -147,16 +148,17 @@ impl GroupApi {
         GroupError::Unlabelled { lease, label, source }
     }
 
-    /// Deletes an object in this version.
+    /// Deletes an object in this version. Returns the object if it remains, for example because of
+    /// a finalizer.
     async fn delete(
         &self,
         object: &str,
         resource_version: Option<String>,
         uid: Option<String>,
-    ) -> kube::Result<()> {
+    ) -> kube::Result<Option<Lease>> {
         let preconditions = Preconditions { resource_version, uid };
         let params = DeleteParams::default().preconditions(preconditions);
-        self.leases.api.delete(object, &params).await.map(drop)
+        Ok(self.leases.api.delete(object, &params).await?.left())
     }
 
     /// Lists and watches the Leases of the group without end. While requests fail, the pause

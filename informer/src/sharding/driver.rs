@@ -21,9 +21,9 @@ use super::known::KnownLeases;
 use super::metrics::Metrics;
 #[cfg(test)]
 use super::mutants::TaskMutant;
-use super::object::{GroupLease, LeaseName};
+use super::object::{GroupLease, LeaseName, annotation_of};
 use super::participants::{REPORT_EVERY, reporting};
-use super::protocol::{Answer, MemberEnd, MemberStep, Protocol, Request, Write};
+use super::protocol::{Answer, MemberEnd, MemberStep, Protocol, Readiness, Request, Write};
 use super::shards::ShardSet;
 use crate::lease::{Clocks, Failing};
 
@@ -156,6 +156,8 @@ struct Answered {
     verb: &'static str,
     /// Whether the request claims a shard, or releases one.
     effect: Option<fn(&Metrics)>,
+    /// The readiness that the request writes into the member's own Lease.
+    readiness: Option<Readiness>,
     sent: Result<Sent, GroupError>,
 }
 
@@ -352,23 +354,37 @@ impl<'g> Member<'g> {
             (LeaseName::Shard(_), Write::Replace { holder: None, .. }) => Some(Metrics::released),
             _ => None,
         };
-        let is_own = name == LeaseName::Member(Arc::clone(&self.identity));
+        let is_own = self.is_own(&name);
         self.has_deleted |= is_own && matches!(write, Write::Delete { .. });
+        let readiness = match write {
+            Write::Replace { readiness, .. } if is_own => Some(readiness),
+            _ => None,
+        };
         let known = self.known.get(&self.api.format.name_of(&name));
         let (api, verb) = (Arc::clone(&self.api), verb_of(&write));
         let answered = async move {
             let sent = api.send(name.clone(), write, known).await;
-            Answered { name, number, verb, effect, sent }
+            Answered { name, number, verb, effect, readiness, sent }
         };
         self.requests.push(answered.boxed());
     }
 
+    fn is_own(&self, name: &LeaseName) -> bool {
+        matches!(name, LeaseName::Member(identity) if *identity == self.identity)
+    }
+
     fn answered(&mut self, answered: Answered) {
-        let Answered { name, number, verb, effect, sent } = answered;
+        let Answered { name, number, verb, effect, readiness, sent } = answered;
         let answer = match sent {
             Ok(sent) => {
                 self.failing.succeeded(verb);
                 match sent {
+                    // A finalizer keeps the Lease, or a webhook refuses the deletion, for ever.
+                    Sent::Written(Some(_)) | Sent::Conflict
+                        if verb == DELETE && !self.is_own(&name) =>
+                    {
+                        Answer::Unclear { pause: self.pause(&name, verb, None) }
+                    }
                     Sent::Written(lease) => {
                         if verb == DELETE {
                             self.deletion_pause = self.context.timing.retry_period;
@@ -378,6 +394,7 @@ impl<'g> Member<'g> {
                         }
                         if let Some(lease) = &lease {
                             self.learn(lease);
+                            self.check_readiness(lease, readiness);
                         }
                         Answer::Written(lease.map(|lease| lease.record))
                     }
@@ -386,7 +403,7 @@ impl<'g> Member<'g> {
             }
             Err(error) => {
                 self.report(&error);
-                Answer::Unclear { pause: self.pause(&name, verb, &error) }
+                Answer::Unclear { pause: self.pause(&name, verb, Some(&error)) }
             }
         };
         self.protocol.answered(self.context.clock.now(), &name, number, &answer);
@@ -394,15 +411,14 @@ impl<'g> Member<'g> {
 
     /// Returns the time until the next request for a Lease whose last one has failed. It doubles
     /// while the server has the Lease without the label, and while no Lease of a former member can
-    /// be deleted.
-    fn pause(&mut self, name: &LeaseName, verb: &str, error: &GroupError) -> Duration {
+    /// be deleted. A deletion can fail without an error.
+    fn pause(&mut self, name: &LeaseName, verb: &str, error: Option<&GroupError>) -> Duration {
         let retry_period = self.context.timing.retry_period;
-        let is_own = *name == LeaseName::Member(Arc::clone(&self.identity));
         let next = match error {
-            GroupError::Foreign { .. } | GroupError::Unlabelled { .. } => {
+            Some(GroupError::Foreign { .. } | GroupError::Unlabelled { .. }) => {
                 self.pauses.entry(name.clone()).or_insert(retry_period)
             }
-            _ if verb == DELETE && !is_own => &mut self.deletion_pause,
+            _ if verb == DELETE && !self.is_own(name) => &mut self.deletion_pause,
             _ => return retry_period,
         };
         let doubled = next.saturating_mul(2).min(MAX_PAUSE.max(retry_period));
@@ -466,14 +482,24 @@ impl<'g> Member<'g> {
         self.known.learn(name, lease.record.version, &lease.object);
     }
 
+    /// Reports that the server has not kept the readiness that was written into a Lease.
+    fn check_readiness(&mut self, lease: &GroupLease, written: Option<Readiness>) {
+        if let Some(written) = written.filter(|written| *written != lease.record.readiness) {
+            let object = self.api.format.name_of(&lease.name);
+            let lease = format!("{}/{object}", self.api.format.namespace);
+            self.report(&GroupError::Unannotated { lease, annotation: annotation_of(written) });
+        }
+    }
+
     /// Reports an error, unless a request with the same verb has just failed in the same way. Of
     /// Leases without the label, reports one each minute. Also reports once a minute that the
-    /// member is not live, and once each other error.
+    /// member is not live or its annotation is not kept, and once each other error.
     fn report(&mut self, error: &GroupError) {
         let is_due = match error {
             GroupError::Lease(error) => self.failing.failed(error),
             GroupError::Foreign { .. }
             | GroupError::Unlabelled { .. }
+            | GroupError::Unannotated { .. }
             | GroupError::NotLive { .. } => {
                 let now = self.context.clock.now().monotonic;
                 self.context.once_per_minute.is_due(error, now)

@@ -86,6 +86,21 @@ pub enum GroupError {
         /// The error of the deletion of the Lease, if that failed.
         source: Option<Box<LeaseError>>,
     },
+    /// The server has stored the Lease of this member without the annotation that states how far
+    /// the member is ready to hold shards, or with another value. A member whose Lease does not say
+    /// that it is ready keeps its shards, and is assigned no others. A member whose Lease does not
+    /// say that it stops is still assigned its share. Reported each minute.
+    #[error(
+        "the server has stored lease {lease} without the annotation {annotation} that this member \
+         has written, so the group assigns a wrong number of shards to this member; find the \
+         webhook or policy that changes the annotation, and exempt these leases"
+    )]
+    Unannotated {
+        /// Namespace and name of the lease.
+        lease: String,
+        /// The annotation and the value that was written.
+        annotation: String,
+    },
     /// The informers of the group's controllers in this process have not synced, or an informer of
     /// its shards cannot list, so this process does not join the group. Reported each minute.
     #[error(
@@ -180,6 +195,7 @@ impl GroupError {
             Self::Version { lease, .. } => ("version", lease),
             Self::Foreign { lease, .. } => ("foreign", lease),
             Self::Unlabelled { lease, .. } => ("unlabelled", lease),
+            Self::Unannotated { lease, .. } => ("unannotated", lease),
             Self::NotSynced { group, .. } => ("not synced", group),
             Self::NotLive { group, .. } => ("not live", group),
             Self::NotFilled { participant, .. } => ("not filled", participant),

@@ -187,14 +187,23 @@ impl GroupFormat {
         set(&mut lease.metadata.labels, labels);
         set(&mut lease.metadata.annotations, self.settings());
         if let LeaseName::Member(_) = name {
-            let readiness = match readiness {
-                Readiness::Unready => "unready",
-                Readiness::Ready => "ready",
-                Readiness::Settled => "settled",
-            };
-            set(&mut lease.metadata.annotations, [(READINESS, readiness.to_owned())]);
+            let readiness = value_of(*readiness).to_owned();
+            set(&mut lease.metadata.annotations, [(READINESS, readiness)]);
         }
         Some(with_holder(&lease, holder.as_deref(), transitions, self.lease_duration))
+    }
+}
+
+/// Returns the annotation of a member's Lease that states this readiness, with its value.
+pub(super) fn annotation_of(readiness: Readiness) -> String {
+    format!("{READINESS}={}", value_of(readiness))
+}
+
+fn value_of(readiness: Readiness) -> &'static str {
+    match readiness {
+        Readiness::Unready => "unready",
+        Readiness::Ready => "ready",
+        Readiness::Settled => "settled",
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) struct OwnLease<T> {
     pub(super) written: Duration,
     /// Whether a renewal was sent.
     pub(super) has_renewed: bool,
+    /// The readiness in the last write of the Lease that was sent.
+    pub(super) stated: Readiness,
     /// The time of the monotonic clock since which the writes say that the member is ready.
     pub(super) ready_since: Option<Duration>,
 }
@@ -43,6 +45,7 @@ impl<T> Default for OwnLease<T> {
             attempts: Attempts::default(),
             written: Duration::ZERO,
             has_renewed: false,
+            stated: Readiness::Unready,
             ready_since: None,
         }
     }
@@ -89,12 +92,9 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
                 // The others assign shards to a ready member, so one that joins is ready for a
                 // single attempt: if its view or the answers are late, it may never be live.
                 let is_ready = !self.is_stopping && (!is_joining || is_first);
-                // The others assign shards to a member until they see that it stops, and fewer of
-                // them before they see that it is settled.
                 let is_due = now.monotonic >= self.renews_at()
                     || is_first
-                    || self.is_stopping && record.is_ready()
-                    || is_ready && self.settles_at().is_some_and(|at| at <= now.monotonic);
+                    || self.changes_at().is_some_and(|at| at <= now.monotonic);
                 if !is_due {
                     return None;
                 }
@@ -114,25 +114,35 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
 
     /// Returns what a renewal that is sent now says.
     fn readiness(&self, now: Clocks, is_ready: bool) -> Readiness {
+        let is_live = matches!(self.phase, Phase::Live(_));
         let since = self.own.ready_since.unwrap_or(now.monotonic);
-        let is_settled = now.monotonic >= since.saturating_add(self.timing.settle);
-        match (is_ready, is_settled) {
+        let has_settled = now.monotonic >= since.saturating_add(self.timing.settle);
+        // A member that joins may never be live, so it must take no shards from others.
+        match (is_ready, is_live && has_settled) {
             (false, _) => Readiness::Unready,
             (true, false) => Readiness::Ready,
             (true, true) => Readiness::Settled,
         }
     }
 
-    /// Returns the time of the monotonic clock of the renewal that says that the member is settled.
-    /// Returns `None` if its Lease says so already, or does not say that it is ready.
-    pub(super) fn settles_at(&self) -> Option<Duration> {
-        let record = self.own.record.as_ref();
-        record.filter(|record| record.readiness == Readiness::Ready)?;
-        let settles_at = self.own.ready_since?.saturating_add(self.timing.settle);
+    /// Returns the time of the monotonic clock of the renewal that says that the member stops, or
+    /// that it is settled. Returns `None` if its Lease says so already. The others assign shards to
+    /// a member until they see that it stops, and fewer of them before they see that it is settled.
+    pub(super) fn changes_at(&self) -> Option<Duration> {
+        let Phase::Live(_) = self.phase else { return None };
+        let readiness = self.own.record.as_ref()?.readiness;
+        let (next, at) = match readiness {
+            Readiness::Ready | Readiness::Settled if self.is_stopping => {
+                (Readiness::Unready, Duration::ZERO)
+            }
+            Readiness::Ready => {
+                (Readiness::Settled, self.own.ready_since?.saturating_add(self.timing.settle))
+            }
+            Readiness::Unready | Readiness::Settled => return None,
+        };
         // The server may not have kept what the last renewal said.
-        let is_said = self.own.written >= settles_at;
         let repeated_at = self.own.written.saturating_add(self.timing.retry_period);
-        Some(if is_said { repeated_at } else { settles_at })
+        Some(if self.own.stated == next { at.max(repeated_at) } else { at })
     }
 
     fn send_own(
@@ -146,11 +156,14 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         let base = self.own.record.as_ref().map_or(0, |record| record.version);
         self.own.attempts.flight = Some(Flight { number, purpose, base, sent: now });
         self.own.has_renewed |= purpose == Purpose::Renew;
-        match write {
-            Write::Replace { readiness: Readiness::Ready | Readiness::Settled, .. } => {
-                self.own.ready_since.get_or_insert(now.monotonic);
-            }
-            _ => self.own.ready_since = None,
+        self.own.stated = match write {
+            Write::Create { readiness, .. } | Write::Replace { readiness, .. } => readiness,
+            Write::Delete { .. } => Readiness::Unready,
+        };
+        if self.own.stated == Readiness::Unready {
+            self.own.ready_since = None;
+        } else {
+            self.own.ready_since.get_or_insert(now.monotonic);
         }
         Request { name, number, write }
     }

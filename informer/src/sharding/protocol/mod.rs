@@ -58,8 +58,13 @@
 //!     while it is live and not asked to stop. While it joins, it says so in its first renewal
 //!     only, and only if its view contains the creation. The others would wait for a member that
 //!     stays ready and is never live, because its view or the answers are late. A member that has
-//!     been ready for a time says that it is *settled*. Each member says that of itself, so that
-//!     all members agree on it as soon as their views agree.
+//!     been ready and live for a time says that it is *settled*. Each member says that of itself,
+//!     so that all members agree on it as soon as their views agree. An owner that is not asked to
+//!     stop counts itself as ready even if its Lease was edited, and keeps its shards.
+//! 11. A live member deletes the Lease of a fenced member once no shard names that member. While a
+//!     shard names it, the fenced Lease shows that the holder of the shard is dead (5): without the
+//!     Lease, the others would wait for the lease duration. A member deletes one such Lease at a
+//!     time. After a failure it pauses, and tries the Lease that has failed last after the others.
 //!
 //! # Why no two members work on a shard
 //!
@@ -175,7 +180,9 @@ pub(crate) enum Answer<T> {
     /// The write was refused because the Lease has another version, exists already, or is deleted.
     Conflict,
     /// The request failed or was not answered in time, and may still be applied. The next one for
-    /// this Lease follows after `pause` at the earliest.
+    /// this Lease follows after `pause` at the earliest. If it was to delete the Lease of another
+    /// member, no deletion of such a Lease follows before that; then the answer may also be that
+    /// the server has refused the deletion, or keeps the Lease until its finalizers are removed.
     Unclear { pause: Duration },
 }
 
@@ -592,7 +599,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
             Phase::Live(deadline) => Some(deadline.monotonic),
             _ => None,
         };
-        let own = [Some(self.renews_at()), self.settles_at(), deadline].into_iter();
+        let own = [Some(self.renews_at()), self.changes_at(), deadline].into_iter();
         let own = own.chain(self.own.attempts.wakes_at());
         let shards = self.shards.iter().zip(&self.view.shards).flat_map(|(shard, seen)| {
             let frees_at = Some(self.frees_at(seen));

@@ -16,12 +16,6 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
     /// Computes the shards that are assigned to this member. Until it is live, none are.
     pub(super) fn reassign(&mut self) {
         let Phase::Live(_) = self.phase else { return };
-        let ready = self.view.peers.iter().filter_map(|peer| {
-            let record = peer.seen.record.as_ref()?;
-            let is_settled = record.readiness == Readiness::Settled;
-            let is_able = record.is_ready() && record.holder.is_some();
-            is_able.then(|| ReadyMember { name: peer.name.as_ref(), is_settled })
-        });
         let identity = self.identity.as_ref();
         let holders =
             self.shards.iter().zip(&self.view.shards).map(|(shard, seen)| match shard.state {
@@ -29,7 +23,18 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
                 ShardState::Releasing { .. } => None,
                 _ => Some(identity),
             });
-        let (ready, holders) = (ready.collect::<Vec<_>>(), holders.collect::<Vec<_>>());
+        let holders: Vec<_> = holders.collect();
+        // An owner whose Lease was edited would give up all its shards for nothing: its next
+        // renewal says again that it is ready.
+        let is_owner = !self.is_stopping && holders.contains(&Some(identity));
+        let ready = self.view.peers.iter().filter_map(|peer| {
+            let record = peer.seen.record.as_ref()?;
+            let is_settled = record.readiness == Readiness::Settled;
+            let is_able = record.is_ready() && record.holder.is_some()
+                || is_owner && peer.name == self.identity;
+            is_able.then(|| ReadyMember { name: peer.name.as_ref(), is_settled })
+        });
+        let ready: Vec<_> = ready.collect();
         let assigned = assign(self.count, &ready, &holders);
         let own = (0..).zip(assigned).filter(|(_, member)| *member == Some(identity));
         self.assigned = own.map(|(shard, _)| shard).collect();

@@ -300,6 +300,21 @@ fn member_whose_watch_is_later_than_its_time_to_settle_is_settled_once_it_is_liv
 }
 
 #[test]
+fn member_without_a_time_to_settle_is_settled_as_soon_as_it_is_live() {
+    let mut group = Group::joining();
+    group.member.timing.settle = Duration::ZERO;
+    let readiness = |group: &Group| group.server.lease(ME).unwrap().readiness;
+    group.watch(0);
+    group.server.is_watched = false;
+    group.run(0);
+    assert_eq!(group.member.works_until(), None);
+    assert_eq!(readiness(&group), Readiness::Ready);
+    group.server.is_watched = true;
+    group.run(0);
+    assert_eq!(readiness(&group), Readiness::Settled);
+}
+
+#[test]
 fn member_whose_settled_state_the_server_does_not_keep_repeats_it_after_the_retry_period() {
     let mut group = Group::owner();
     for second in [5, 7] {
@@ -309,6 +324,31 @@ fn member_whose_settled_state_the_server_does_not_keep_repeats_it_after_the_retr
         group.set(ME, Some(changed));
         assert_eq!(group.run(second).1, wait(second + 2));
     }
+}
+
+#[test]
+fn stopping_member_whose_unready_state_the_server_does_not_keep_repeats_it_after_the_retry_period()
+{
+    let mut group = Group::owner();
+    group.member.stop();
+    for second in [1, 3] {
+        group.run(second);
+        assert_eq!(group.server.lease(ME).unwrap().readiness, Readiness::Unready);
+        let changed = Record { readiness: Readiness::Ready, ..group.server.lease(ME).unwrap() };
+        group.set(ME, Some(changed));
+        assert_eq!(group.run(second).1, wait(second + 2));
+    }
+}
+
+#[test]
+fn owner_keeps_its_shard_although_its_lease_no_longer_says_that_it_is_ready() {
+    let mut group = Group::owner();
+    let edited = Record { readiness: Readiness::Unready, ..group.server.lease(ME).unwrap() };
+    group.set(ME, Some(edited));
+    assert_eq!(group.run(1), (vec![], wait(2)));
+    assert_eq!(group.member.admits(0), Some(at(10)));
+    group.run(2);
+    assert!(group.server.lease(ME).unwrap().is_ready());
 }
 
 #[test]
@@ -460,28 +500,44 @@ fn member_says_that_it_is_settled_when_it_has_been_ready_for_the_time_to_settle(
 }
 
 #[test]
-fn leases_of_former_members_are_deleted_one_after_another_and_a_refusal_delays_no_other() {
+fn leases_of_former_members_are_deleted_one_after_another_and_one_that_stays_is_tried_last() {
     let gone = ["gone-1", "gone-2"].map(LeaseName::Member);
     let mut group = Group::owner();
     group.set(gone[0], Some(record("uid", None, 0)));
     group.set(gone[1], Some(record("uid", None, 0)));
-    let refused = group.run_until(0, gone[0]);
-    assert!(matches!(refused.write, Write::Delete { .. }));
+    let failed = group.run_until(0, gone[0]);
+    assert!(matches!(failed.write, Write::Delete { .. }));
     assert_eq!(group.run(0).0, []);
     assert!(group.server.lease(gone[1]).is_some(), "the first deletion is in progress");
-    group.member.answered(at(0), &gone[0], refused.number, &Answer::Conflict);
-    let failed = group.run_until(0, gone[1]);
-    group.member.answered(at(0), &gone[1], failed.number, &UNCLEAR);
+    group.member.answered(at(0), &gone[0], failed.number, &UNCLEAR);
     group.run(1);
     assert!(group.server.lease(gone[1]).is_some(), "the pause has not ended");
-    group.run(2);
-    assert!(group.server.lease(gone[1]).is_none());
-    // The version of the first one has not changed since the refusal.
-    for second in 3..=10 {
-        assert!(group.server.lease(gone[0]).is_some(), "at {second}");
-        group.run(second);
-    }
+    let failed = group.run_until(2, gone[0]);
+    assert!(group.server.lease(gone[1]).is_none(), "it was tried before the first one");
+    group.member.answered(at(2), &gone[0], failed.number, &UNCLEAR);
+    group.run(3);
+    assert!(group.server.lease(gone[0]).is_some());
+    group.run(4);
     assert!(group.server.lease(gone[0]).is_none());
+}
+
+#[test]
+fn lease_of_a_fenced_member_is_deleted_only_when_no_shard_names_the_member() {
+    let leases = [
+        (LeaseName::Group, shard(None, 0)),
+        (OTHER, record("uid", None, 0)),
+        (LeaseName::Member("third"), settled("third")),
+        (SHARD, shard(Some("other"), 4)),
+    ];
+    let mut group = Group::with(&leases);
+    // The shard is assigned to the third member, because this one is not settled.
+    for second in 0..4 {
+        assert_eq!(group.run(second).0, []);
+        assert!(group.server.lease(OTHER).is_some(), "at {second}");
+    }
+    group.set(SHARD, Some(shard(Some("third"), 5)));
+    group.run(4);
+    assert_eq!(group.server.lease(OTHER), None);
 }
 
 #[test]

@@ -269,27 +269,62 @@ async fn replica_that_is_never_live_reports_that_each_minute() {
     assert_reported(newcomer()).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn member_that_may_not_delete_sends_few_requests_however_many_leases_are_left() {
-    let mut sent = Vec::new();
-    for left in [1, 100] {
-        let server = server();
-        for number in 0..left {
-            let gone = name_of(&format!("gone_{number:08x}"));
-            server.apply(lease(&gone, &json!({ "leaseTransitions": 0 }))).unwrap();
-        }
-        server
-            .fault(Fault::status(status::forbidden(&leases())).on(Verb::Delete).times(usize::MAX));
-        let replica = Replica::start(&server, "a");
-        sleep(600 * SECOND).await;
-        assert_eq!(replica.owns(16).await.len(), 16);
-        sent.push(count(&server, &[Verb::Delete]));
-        // With the right, they are all deleted within the longest pause.
-        server.clear_faults();
-        sleep(61 * SECOND).await;
-        assert_eq!(members(&server).await.len(), 1);
+/// Puts Leases of former members into the server.
+fn apply_former(server: &ApiServer, count: usize) {
+    for number in 0..count {
+        let gone = name_of(&format!("gone_{number:08x}"));
+        server.apply(lease(&gone, &json!({ "leaseTransitions": 0 }))).unwrap();
     }
-    assert!(sent[0] == sent[1] && (10..20).contains(&sent[0]), "{sent:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn member_whose_deletions_are_refused_sends_few_requests_however_many_leases_are_left() {
+    // A webhook may refuse with a conflict.
+    for refusal in [status::forbidden(&leases()), status::conflict(&leases(), "simulated")] {
+        let refused = || Fault::status(refusal.clone()).on(Verb::Delete).times(usize::MAX);
+        let mut sent = Vec::new();
+        for left in [1, 100] {
+            let server = server();
+            apply_former(&server, left);
+            server.fault(refused());
+            let replica = Replica::start(&server, "a");
+            sleep(600 * SECOND).await;
+            assert_eq!(replica.owns(16).await.len(), 16);
+            sent.push(count(&server, &[Verb::Delete]));
+            // When nothing refuses them any more, they are all deleted within the longest pause.
+            server.clear_faults();
+            sleep(61 * SECOND).await;
+            assert_eq!(members(&server).await.len(), 1);
+            // After that, the pauses are short again.
+            apply_former(&server, left);
+            server.fault(refused());
+            server.forget_requests();
+            sleep(10 * SECOND).await;
+            assert_eq!(count(&server, &[Verb::Delete]), 3, "after 0, 2 and 6 s");
+        }
+        assert!(sent[0] == sent[1] && (10..20).contains(&sent[0]), "{sent:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_that_finalizers_keep_cause_few_requests_and_delay_no_other_for_long() {
+    let server = server();
+    for number in 0..5 {
+        let gone = name_of(&format!("gone_{number:08x}"));
+        let mut kept = lease(&gone, &json!({ "leaseTransitions": 0 }));
+        kept["metadata"]["finalizers"] = json!(["shop.example/keep"]);
+        server.apply(kept).unwrap();
+    }
+    let replica = Replica::start(&server, "a");
+    sleep(200 * SECOND).await;
+    assert_eq!(replica.owns(16).await.len(), 16);
+    server.forget_requests();
+    let last = name_of("last_00000000");
+    server.apply(lease(&last, &json!({ "leaseTransitions": 0 }))).unwrap();
+    sleep(600 * SECOND).await;
+    let sent = count(&server, &[Verb::Delete]);
+    assert!((10..20).contains(&sent), "{sent}");
+    assert!(server.get(&leases(), "shop", &last).is_none());
 }
 
 /// Returns a client whose requests with this verb are forbidden.
@@ -394,15 +429,15 @@ async fn one_of_the_leases_of_shards_without_the_label_is_reported_each_minute()
     replica.owns(16).await;
 }
 
-/// The writes in which a webhook removes labels.
+/// The writes in which a webhook removes metadata.
 type Strips = &'static [http::Method];
 
 const ALL_WRITES: Strips = &[http::Method::POST, http::Method::PUT];
 const UPDATES: Strips = &[http::Method::PUT];
 
-/// Returns a client of the server through a webhook that removes the labels from the Leases of
-/// members, in the writes that the value of the sender has: at first all.
-fn stripping(server: &ApiServer) -> (Client, watch::Sender<Strips>) {
+/// Returns a client of the server through a webhook that removes the labels or the annotations from
+/// the Leases of members, in the writes that the value of the sender has: at first all.
+fn stripping(server: &ApiServer, field: &'static str) -> (Client, watch::Sender<Strips>) {
     let client = server.client();
     let (strips, are_stripped) = watch::channel(ALL_WRITES);
     let webhook = tower::service_fn(move |request: http::Request<Body>| {
@@ -414,7 +449,7 @@ fn stripping(server: &ApiServer) -> (Client, watch::Sender<Strips>) {
             let mut lease: serde_json::Value = serde_json::from_slice(&bytes).unwrap_or_default();
             let name = lease["metadata"]["name"].as_str().unwrap_or_default();
             let bytes = if strips && name.starts_with("counter-member-") {
-                lease["metadata"]["labels"] = json!({});
+                lease["metadata"][field] = json!({});
                 lease.to_string().into_bytes()
             } else {
                 bytes.to_vec()
@@ -428,7 +463,7 @@ fn stripping(server: &ApiServer) -> (Client, watch::Sender<Strips>) {
 #[tokio::test(start_paused = true)]
 async fn label_that_the_server_removes_from_the_leases_of_members_is_reported_each_minute() {
     let server = server();
-    let (client, _strips) = stripping(&server);
+    let (client, _strips) = stripping(&server, "labels");
     let replica = Replica::start_with(builder_of(client, "a"));
     sleep(100 * SECOND).await;
     assert!(replica.group.owned().borrow().is_empty(), "no member is seen");
@@ -441,9 +476,32 @@ async fn label_that_the_server_removes_from_the_leases_of_members_is_reported_ea
 }
 
 #[tokio::test(start_paused = true)]
+async fn annotation_that_the_server_removes_from_the_leases_of_members_is_reported_each_minute() {
+    let server = server();
+    let (client, strips) = stripping(&server, "annotations");
+    let replica = Replica::start_with(builder_of(client, "a"));
+    sleep(200 * SECOND).await;
+    assert!(replica.group.owned().borrow().is_empty(), "no member is ready");
+    let reported = replica.reported();
+    assert_eq!(reported.len(), 4, "{reported:?}");
+    for error in &reported {
+        assert!(error.contains("has stored lease shop/counter-member-a."), "{error}");
+        assert!(error.contains("without the annotation deltafifo/readiness="), "{error}");
+    }
+    strips.send_replace(&[]);
+    replica.owns(16).await;
+    // Now that the member owns shards, it keeps them.
+    strips.send_replace(ALL_WRITES);
+    let permit = replica.admit(0).unwrap();
+    sleep(200 * SECOND).await;
+    assert!(permit.is_held());
+    assert!(replica.reported().len() >= 6, "{:?}", replica.reported());
+}
+
+#[tokio::test(start_paused = true)]
 async fn label_that_the_server_removes_is_named_although_no_lease_may_be_deleted() {
     let server = server();
-    let (client, _strips) = stripping(&server);
+    let (client, _strips) = stripping(&server, "labels");
     server.fault(Fault::status(status::forbidden(&leases())).on(Verb::Delete).times(usize::MAX));
     let replica = Replica::start_with(builder_of(client, "a"));
     sleep(100 * SECOND).await;
@@ -458,7 +516,7 @@ async fn label_that_the_server_removes_is_named_although_no_lease_may_be_deleted
 #[tokio::test(start_paused = true)]
 async fn leases_of_members_without_the_label_do_not_accumulate() {
     let server = server();
-    let (client, strips) = stripping(&server);
+    let (client, strips) = stripping(&server, "labels");
     // The first deletion is refused.
     server.fault(Fault::status(status::forbidden(&leases())).on(Verb::Delete));
     let replica = Replica::start_with(builder_of(client, "a"));
@@ -485,7 +543,7 @@ async fn creations_in(server: &ApiServer, time: Duration) -> usize {
 #[tokio::test(start_paused = true)]
 async fn lease_of_a_member_that_loses_its_label_is_created_less_and_less_often() {
     let server = server();
-    let (client, strips) = stripping(&server);
+    let (client, strips) = stripping(&server, "labels");
     let replica = Replica::start_with(builder_of(client, "a"));
     let first = creations_in(&server, 10 * SECOND).await;
     assert_eq!(first, 3, "after 0, 2 and 6 s");
@@ -502,7 +560,7 @@ async fn lease_of_a_member_that_loses_its_label_is_created_less_and_less_often()
 #[tokio::test(start_paused = true)]
 async fn member_whose_renewals_lose_the_label_joins_less_and_less_often() {
     let server = server();
-    let (client, strips) = stripping(&server);
+    let (client, strips) = stripping(&server, "labels");
     strips.send_replace(UPDATES);
     let replica = Replica::start_with(builder_of(client, "a"));
     sleep(300 * SECOND).await;
@@ -528,7 +586,7 @@ async fn member_whose_renewals_lose_the_label_joins_less_and_less_often() {
 #[tokio::test(start_paused = true)]
 async fn pause_of_a_member_whose_lease_loses_its_label_does_not_delay_its_stop() {
     let server = server();
-    let (client, _strips) = stripping(&server);
+    let (client, _strips) = stripping(&server, "labels");
     let mut replica = Replica::start_with(builder_of(client, "a"));
     sleep(200 * SECOND).await;
     let began = Instant::now();

@@ -1,5 +1,7 @@
 //! A calm after a history: nothing fails any more, and nothing is delayed.
 
+use std::time::Duration;
+
 use super::events::flights;
 use super::world::{Content, Violation, World, owns};
 use super::{NOW, Search, UNCLEAR};
@@ -60,6 +62,8 @@ impl Search<'_> {
                 }
             }
             while let Some(member) = &mut world.processes[index].member {
+                // Shards are divided equally among settled members.
+                member.timing.settle = Duration::ZERO;
                 for shard in 0..member.shard_count() {
                     member.idle(shard);
                     if let Some(number) = member.fill_in_progress(shard) {

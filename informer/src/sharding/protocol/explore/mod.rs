@@ -52,7 +52,8 @@ const TICK: u64 = 100;
 const NOW: Clocks = Clocks { monotonic: Duration::from_secs(100), wall: Duration::from_secs(100) };
 
 /// The answer of a server that does not answer. Longer pauses are not searched: they follow only
-/// creations of Leases that no watch shows, and no rule depends on the time of a creation.
+/// creations of Leases that no watch shows, and deletions of Leases of former members. No rule
+/// depends on the time of either.
 const UNCLEAR: Answer<Id> = Answer::Unclear { pause: Duration::from_millis(TICK) };
 
 /// The bounds of a search.
@@ -178,9 +179,9 @@ impl<'a> Search<'a> {
             renew_deadline: Duration::from_millis(lease_ticks * TICK * 2 / 3),
             retry_period: Duration::from_millis(TICK),
             drain_timeout: self.drain_timeout(),
-            // A member is settled as soon as it is ready. Only the assignment depends on that, and
-            // members claim and give up shards without it. The simulation has the rest.
-            settle: Duration::ZERO,
+            // Members settle only in a calm. Only the assignment depends on that, and before a calm
+            // they claim and give up shards without it. The simulation has the rest.
+            settle: Duration::MAX,
             fence_stagger: self.bounds.fence_stagger,
         }
     }

@@ -10,7 +10,7 @@ use super::{Clocks, Fault, Mutant, NOW, Search, TICK};
 use crate::sharding::protocol::member::OwnLease;
 use crate::sharding::protocol::shard::ShardState;
 use crate::sharding::protocol::{
-    Answer, Attempts, LeaseName, MemberStep, Phase, Protocol, Purpose,
+    Answer, Attempts, LeaseName, MemberStep, Phase, Protocol, Purpose, Readiness,
 };
 use crate::sharding::shards::ShardSet;
 
@@ -227,11 +227,11 @@ impl Search<'_> {
             // The answer would come too late.
             member.own.attempts.abandon();
         }
-        let OwnLease { unseen, attempts, written, ready_since, .. } = &mut member.own;
+        let OwnLease { unseen, attempts, written, stated, ready_since, .. } = &mut member.own;
         // A renewal may be sent at any time.
         *written = Duration::ZERO;
-        // Every member that is ready is settled.
-        *ready_since = None;
+        // The times of renewals depend on these, and members settle only in a calm.
+        (*stated, *ready_since) = (Readiness::Unready, None);
         unseen.retain(|renewal| !renewal.deadline.has_passed(NOW));
         normalise_attempts(attempts);
         match &mut attempts.flight {

@@ -87,13 +87,13 @@ impl World {
         let rates: Vec<f64> =
             (0..count).map(|_| [1.0, 1.4, 1.0 + 0.4 * random.f64()][random.usize(..3)]).collect();
         let is_uniform = random.u8(..4) > 0;
-        let settles = random.u8(..8) > 0;
+        let all_settle = random.u8(..8) > 0;
         let durations = (0..count)
             .map(|_| {
                 let lease = if is_uniform { 15 } else { random.u64(9..=21) };
                 let lease = Duration::from_secs(lease);
                 let settle = Duration::from_secs([5, random.u64(..20)][random.usize(..2)]);
-                let settle = if settles { settle } else { NEVER };
+                let settle = if all_settle || random.bool() { settle } else { NEVER };
                 Durations { lease, renew_deadline: lease * 2 / 3, settle }
             })
             .collect();
@@ -290,7 +290,7 @@ impl World {
     }
 
     /// Runs until everything has been at rest for `idle`: the shards are balanced, each replica
-    /// watches, nothing is sent but renewals, and replicas that do not run are fenced. After
+    /// watches, nothing is sent but renewals, and only running replicas have Leases. After
     /// `most`, and when no work is in progress any more, it is a violation if one of these is not
     /// so.
     ///
@@ -314,8 +314,8 @@ impl World {
                 if !goes_on {
                     break;
                 }
-                // A former member may be fenced later, so a rest goes on until everything must be
-                // at rest.
+                // The Lease of a former member may be deleted later, so a rest goes on until
+                // everything must be at rest.
                 if time >= window && (self.must_rest(latest) || self.former_member().is_none()) {
                     let excesses = self.excesses(time);
                     if !excesses.is_empty() && window == idle {
@@ -350,16 +350,13 @@ impl World {
             && self.imbalance().is_none()
     }
 
-    /// Returns a violation if the server has a member's Lease of a replica that does not run, and
-    /// others have not fenced it.
+    /// Returns a violation unless the server has one member's Lease for each replica that runs.
+    /// Others fence and delete those of former members.
     fn former_member(&mut self) -> Option<String> {
         let running = self.machines.iter_mut().filter_map(Machine::replica).count();
-        let is_member = |lease: &&Lease| {
-            let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
-            lease.name_any().contains("-member-") && holder.is_some_and(|holder| !holder.is_empty())
-        };
+        let is_member = |lease: &&Lease| lease.name_any().contains("-member-");
         let members = self.network.list::<Lease>().iter().filter(is_member).count();
-        (members > running).then(|| format!("{members} Leases of {running} members in calm"))
+        (members != running).then(|| format!("{members} Leases of {running} members in calm"))
     }
 
     /// Returns a violation unless all shards are owned by the replicas, and equally if the replicas

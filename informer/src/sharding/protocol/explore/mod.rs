@@ -33,6 +33,7 @@ mod contents;
 mod events;
 mod normal;
 mod objects;
+mod searches;
 mod world;
 
 use std::cell::RefCell;
@@ -205,23 +206,11 @@ const RATES: &[Config] = &[process(3, 100), heir(3, 150)];
 /// longer one.
 const DURATIONS: &[Config] = &[process(6, 100), heir(3, 150)];
 
-/// Two processes with equal clocks.
-const EQUAL: &[Config] = &[process(3, 100), heir(3, 100)];
-
 /// Two processes that never lose their Leases.
 const STEADY: &[Config] = &[Config { is_steady: true, ..process(3, 100) }, heir(3, 100)];
 
 /// Two processes without delays at the server, of which the second one never loses its Lease.
 const PROMPT: &[Config] = &[Config { is_prompt: true, ..process(3, 100) }, heir(3, 100)];
-
-/// Two processes, neither of which is steady.
-const MORTAL: &[Config] = &[process(3, 100), process(3, 150)];
-
-/// A process, and two that take shards over from it.
-const TWO_HEIRS: &[Config] = &[process(3, 100), heir(3, 100), heir(3, 100)];
-
-/// Three processes with equal clocks.
-const THREE: &[Config] = &[process(3, 100), process(3, 100), heir(3, 100)];
 
 /// The bounds of two processes whose clocks differ, and one shard, without faults.
 const TWO: Bounds<'_> = Bounds {
@@ -260,13 +249,6 @@ const STAGGERED: Bounds<'_> = Bounds {
 
 /// The bounds of two processes and one shard with data.
 const WITH_DATA: Bounds<'_> = Bounds { processes: STEADY, writes: Some(2), ..TWO };
-
-/// The bounds of two processes and two shards, of which one may be handed over while the other is
-/// held.
-const TWO_SHARDS: Bounds<'_> = Bounds { processes: EQUAL, shards: 2, most_events: 1, ..TWO };
-
-/// The bounds of three processes and one shard.
-const OF_THREE: Bounds<'_> = Bounds { processes: THREE, most_events: 2, ..TWO };
 
 /// Searches within bounds, and prints the number of its worlds. Returns the first history that ends
 /// with a violation, or `None` if there is none, and what the search contains.
@@ -340,121 +322,6 @@ fn every_member_joins_although_the_lease_of_the_group_is_missing() {
 #[test]
 fn every_dead_member_is_fenced_although_fences_are_staggered() {
     assert_safe_and_calm("an heir of two members", STAGGERED, 16);
-}
-
-// The tests that a debug build ignores, and those that are always ignored, run in
-// `ci/full.sh sharding`.
-
-#[test]
-#[cfg_attr(debug_assertions, ignore = "takes minutes without optimisation")]
-fn no_history_with_data_misses_a_key() {
-    assert_safe("two processes with data", Bounds { drain: 1, ..WITH_DATA });
-}
-
-#[test]
-#[cfg_attr(debug_assertions, ignore = "takes minutes without optimisation")]
-fn no_history_with_a_fault_has_two_members_at_work() {
-    use Fault::{Crash, DeleteMember, DeleteShard, Duplicate, Mismatch, Suspend};
-    for fault in [Crash, Duplicate, Suspend, DeleteMember, Mismatch] {
-        assert_safe("two processes", Bounds { faults: &[fault], ..TWO });
-    }
-    let bounds = Bounds { faults: &[DeleteShard], most_events: 2, ..TWO };
-    assert_safe("two processes whose watches are soon up to date", bounds);
-}
-
-#[test]
-#[ignore = "takes minutes"]
-fn no_history_with_a_fault_and_new_identities_has_two_members_at_work() {
-    use Fault::{Crash, DeleteMember, DeleteShard, Mismatch, Stop, Touch, WallStep};
-    // Later watches make these searches many times as large.
-    let two = Bounds { most_events: 2, ..TWO };
-    for fault in [Crash, Stop, DeleteMember, Mismatch] {
-        let bounds = Bounds { faults: &[fault], most_identities: 2, ..two };
-        assert_safe("two processes that join again", bounds);
-    }
-    // `no_history_with_a_fault_has_two_members_at_work` has the deletion of a shard's Lease.
-    for fault in [Touch, WallStep] {
-        assert_safe("two processes", Bounds { faults: &[fault], ..two });
-    }
-    let bounds = Bounds { faults: &[DeleteShard], has_leases: false, ..two };
-    assert_safe("two processes that create the Leases", bounds);
-}
-
-#[test]
-#[ignore = "takes minutes"]
-fn no_history_with_two_faults_has_two_members_at_work() {
-    use Fault::{Crash, DeleteMember, DeleteShard, Duplicate, Mismatch, Stop, Suspend};
-    let pairs = [
-        [Duplicate, DeleteShard],
-        [Duplicate, DeleteMember],
-        [DeleteMember, DeleteShard],
-        [Crash, DeleteShard],
-        [Stop, DeleteShard],
-        [Mismatch, DeleteMember],
-        [Suspend, Crash],
-    ];
-    for faults in pairs {
-        let bounds = Bounds { faults: &faults, most_faults: 2, most_events: 2, ..TWO };
-        assert_safe("two processes and two faults", bounds);
-    }
-}
-
-#[test]
-#[ignore = "takes minutes"]
-fn no_history_with_data_and_a_fault_misses_a_key() {
-    use Fault::{Crash, DeleteShard, Duplicate, Mismatch, Stop};
-    // Steady processes create no Lease whose creation could be copied. The copy of an object's
-    // write is like a write of another client, or is refused because of its version.
-    for fault in [Stop, Mismatch, DeleteShard] {
-        assert_safe("two processes with data", Bounds { faults: &[fault], ..WITH_DATA });
-    }
-    let mortal = Bounds { processes: EQUAL, writes: Some(1), most_events: 2, ..TWO };
-    for fault in [Crash, Stop, Duplicate] {
-        let bounds = Bounds { faults: &[fault], ..mortal };
-        assert_safe("two processes with data and deadlines", bounds);
-    }
-}
-
-#[test]
-#[ignore = "takes minutes"]
-fn no_history_of_a_larger_scope_has_two_members_at_work() {
-    assert_safe("three claims", Bounds { most_claims: 3, ..TWO });
-    assert_safe("two messages", Bounds { most_messages: 2, most_unseen: 2, ..TWO });
-    assert_safe("two durations", Bounds { processes: DURATIONS, ..TWO });
-    let data = Bounds { processes: EQUAL, writes: Some(1), most_events: 2, ..TWO };
-    assert_safe("two processes with data and deadlines", data);
-}
-
-#[test]
-#[ignore = "takes minutes"]
-fn no_history_of_two_shards_has_two_members_at_work() {
-    assert_safe("two shards", TWO_SHARDS);
-    let turns = Bounds { takes_turns: true, most_events: 2, ..TWO_SHARDS };
-    assert_safe("two shards that are handed over", turns);
-}
-
-#[test]
-#[ignore = "takes minutes"]
-fn no_history_of_members_with_deadlines_has_two_of_them_at_work() {
-    assert_safe("two members", Bounds { processes: MORTAL, most_events: 2, ..TWO });
-    assert_safe("three members", OF_THREE);
-}
-
-#[test]
-#[ignore = "takes minutes"]
-fn no_history_of_members_with_deadlines_and_a_crash_has_two_of_them_at_work() {
-    let bounds = Bounds { processes: MORTAL, faults: &[Fault::Crash], most_events: 1, ..TWO };
-    assert_safe("two members with deadlines", bounds);
-}
-
-#[test]
-#[ignore = "takes minutes"]
-fn no_history_of_three_members_with_a_fault_has_two_of_them_at_work() {
-    for fault in [Fault::Crash, Fault::Suspend] {
-        let faults = &[fault];
-        let bounds = Bounds { processes: TWO_HEIRS, faults, most_events: 1, ..TWO };
-        assert_safe("three members, one of them with a deadline", bounds);
-    }
 }
 
 #[test]

@@ -284,7 +284,7 @@ async fn member_that_may_not_delete_sends_few_requests_however_many_leases_are_l
         sleep(600 * SECOND).await;
         assert_eq!(replica.owns(16).await.len(), 16);
         sent.push(count(&server, &[Verb::Delete]));
-        // With the right, they are all deleted within the longest pause.
+        // With the permission, they are all deleted within the longest pause.
         server.clear_faults();
         sleep(61 * SECOND).await;
         assert_eq!(members(&server).await.len(), 1);

@@ -446,8 +446,11 @@ mod tests {
         drop(moved);
         assert_eq!(rig.gate.idle().await, 2);
         for client in clients {
-            let error = client.request_text(write()).await.unwrap_err();
-            assert!(crate::leader_election::is_lost(&error), "{error:?}");
+            for method in ["POST", "PUT", "PATCH", "DELETE"] {
+                let request = Request::builder().method(method).uri("/").body(Vec::new());
+                let error = client.request_text(request.unwrap()).await.unwrap_err();
+                assert!(crate::leader_election::is_lost(&error), "{method}: {error:?}");
+            }
         }
         assert!(rig.requests.try_recv().is_err(), "no request was sent");
     }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Checks the prose that a machine can check: that lines have at most 100 columns, how sentences and
-# the docs of functions begin, and the words and names that this script lists. Files in
-# `ci/prose-exceptions.txt` are left out: they are still to be rewritten. A file there without a
-# violation is an error, so the list only shrinks. `prose.sh --all` prints every violation, of files
-# in the list too.
+# Checks the prose that a machine can check: that lines have at most 100 columns, the cells of
+# tables, how sentences and the docs of functions begin, and the words and names that this script
+# lists. Files in `ci/prose-exceptions.txt` are left out: they are still to be rewritten. A file
+# there without a violation is an error, so the list only shrinks. `prose.sh --all` prints every
+# violation, of files in the list too.
 #
 # It does not prove that a sentence is true, or easy to read. It does not find words that a line
 # break separates, nor names in capitals. Docs of functions in Go are not checked: they begin with
@@ -73,6 +73,22 @@ long_lines() {
     END { end_file() }'
 }
 
+# Finds table rows with more cells than the header, whose further cells are not shown, and tables
+# without a line below the header, which are shown as text. A lost line break causes both. A bar
+# ends a cell in a code span, too, unless a backslash precedes it.
+tables() {
+  files '*.rs' '*.md' | xargs awk '
+    FNR == 1 { code = 0; rows = 0 }
+    { row = $0; sub(/^ *(\/\/[\/!] ?)? */, "", row) }
+    (FILENAME ~ /\.md$/ || /^ *\/\/[\/!]/) && row ~ /^```/ { code = !code }
+    FILENAME ~ /\.rs$/ && !/^ *\/\/[\/!]/ { code = 0; rows = 0; next }
+    code || row !~ /^\|/ { rows = 0; next }
+    { rows++; bars = row; gsub(/\\\|/, "", bars); sub(/\| *$/, "", bars); cells = gsub(/\|/, "", bars) }
+    rows == 1 { header = cells }
+    rows == 2 && row !~ /^[-|: ]+$/ { print FILENAME ":" FNR ": a table without a line below its header" }
+    cells > header { print FILENAME ":" FNR ": a table row with more cells than the header" }'
+}
+
 patterns() {
   local sentence='(^[^:]*:[0-9]+: *(//[/!]?|#|[-*]|[0-9]+\.)? *|[.:] )'
   local text
@@ -120,7 +136,7 @@ names() {
 
 exceptions=ci/prose-exceptions.txt
 [[ ${1:-} == --all ]] && exceptions=/dev/null
-found=$({ long_lines; patterns; function_docs; names; } | sort -t: -k1,1 -k2,2n)
+found=$({ long_lines; tables; patterns; function_docs; names; } | sort -t: -k1,1 -k2,2n)
 excepted=$(grep -v '^#' "$exceptions" || true)
 report=$(awk -F: -v list="$excepted" -v name="$exceptions" '
   BEGIN { n = split(list, file, "\n"); for (i = 1; i <= n; i++) excepted[file[i]] = file[i] != "" }

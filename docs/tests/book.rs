@@ -86,17 +86,38 @@ fn every_chapter_is_in_summary_and_compiled() {
     }
 }
 
+/// Returns the names of all metrics. `ALL` has those of reflectors and informers; the others are
+/// constants of modules for metrics.
+fn metrics() -> HashSet<String> {
+    let mut names: HashSet<_> = ALL.iter().map(|metric| metric.name.to_owned()).collect();
+    for part in ["leader_election", "runtime/controller", "sharding", "workqueue"] {
+        let module = text(&root().join(format!("informer/src/{part}/metrics.rs")));
+        let constants = module.lines().filter_map(|line| line.strip_prefix("const "));
+        let of_part: Vec<_> =
+            constants.filter_map(|line| line.split('"').nth(1)).map(str::to_owned).collect();
+        assert!(of_part.len() > 1, "only these metrics of {part} were found: {of_part:?}");
+        names.extend(of_part);
+    }
+    names
+}
+
 #[test]
 fn every_metric_named_in_guide_exists() {
-    let chapter = text(&root().join("docs/src/metrics.md"));
-    let known: HashSet<_> = ALL.iter().map(|metric| metric.name).collect();
-    let words =
-        prose(&chapter).flat_map(|line| line.split(|c: char| !c.is_ascii_lowercase() && c != '_'));
-    let named =
-        words.filter(|word| word.starts_with("reflector_") || word.starts_with("informer_"));
-    let (exist, unknown): (Vec<_>, Vec<_>) = named.partition(|name| known.contains(name));
-    assert!(unknown.is_empty(), "{unknown:?}");
-    assert!(exist.len() > 10, "only these metrics were found: {exist:?}");
+    let known = metrics();
+    for (chapter, prefixes, least) in [
+        ("metrics", &["reflector_", "informer_", "workqueue_", "controller_"][..], 25),
+        ("leader-election", &["leader_election_"][..], 2),
+        ("many-replicas", &["shard_group_"][..], 7),
+    ] {
+        let chapter = text(&root().join(format!("docs/src/{chapter}.md")));
+        let words = prose(&chapter)
+            .flat_map(|line| line.split(|c: char| !c.is_ascii_lowercase() && c != '_'));
+        let named = words.filter(|word| prefixes.iter().any(|prefix| word.starts_with(prefix)));
+        let (exist, unknown): (HashSet<_>, HashSet<_>) =
+            named.partition(|name| known.contains(*name));
+        assert!(unknown.is_empty(), "{unknown:?}");
+        assert!(exist.len() >= least, "only these metrics were found: {exist:?}");
+    }
 }
 
 #[test]

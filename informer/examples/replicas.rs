@@ -4,9 +4,10 @@
 //!
 //!     cargo run -p deltafifo-informer --features leader-election --example replicas
 //!
-//! That runs in a simulated cluster. For a real one, append `-- --kubeconfig ~/.kube/config`. The
-//! example writes Leases and config maps with the label `deltafifo/group=deltafifo-replicas` in the
-//! namespace, and deletes them at the end. If it is stopped before, the next run deletes them.
+//! That runs in a simulated cluster. For a real one, append `-- --kubeconfig ~/.kube/config`. In a
+//! pod, pass `--in-cluster`, as `examples/deploy/replicas.yaml` does. The example writes Leases and
+//! config maps with the label `deltafifo/group=deltafifo-replicas` in the namespace, and deletes
+//! them at the end. If it is stopped before, the next run deletes them.
 
 #[path = "cluster/access.rs"]
 mod access;

@@ -122,7 +122,7 @@ pub(crate) struct Requests {
     pub(crate) object_writes: usize,
     /// Gets, lists and watches.
     pub(crate) reads: usize,
-    /// Lists of objects, without those of one object, by which an informer checks its right to
+    /// Lists of objects, without those of one object, by which an informer checks its permission to
     /// list.
     pub(crate) lists: usize,
     /// The pages of these lists.

@@ -67,7 +67,8 @@ pub fn takeover(history: &[Entry], phase: &Phase) -> Option<(Duration, Duration)
 }
 
 /// Returns the time that each config map was unserved at each graceful move of its shard: from the
-/// release until the first write of the next owner.
+/// release until the first write of the next owner. The history does not show when the last
+/// reconcile of the former owner ended, which is earlier by the request of the release.
 pub fn unserved(history: &[Entry], phases: &[Phase]) -> Vec<Duration> {
     let mut unserved = Vec::new();
     let mut view = View::default();

@@ -28,19 +28,18 @@ struct Plan {
 }
 
 /// The configuration of the servers and the replicas.
-#[derive(Clone, Copy)]
-struct Configuration {
-    /// Whether the server selects the objects of shards.
-    is_gate_on: bool,
-    /// Whether replicas hold only the objects of their shards.
-    is_split: bool,
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Configuration {
+    /// Replicas hold all objects.
+    Warm,
+    /// Replicas hold only the objects of their shards, which the server does not select.
+    Split,
+    /// Replicas hold only the objects of their shards, which the server selects.
+    Selected,
 }
 
-const CONFIGURATIONS: [Configuration; 3] = [
-    Configuration { is_gate_on: false, is_split: false },
-    Configuration { is_gate_on: false, is_split: true },
-    Configuration { is_gate_on: true, is_split: true },
-];
+const CONFIGURATIONS: [Configuration; 3] =
+    [Configuration::Warm, Configuration::Split, Configuration::Selected];
 
 /// Kills and stops 20 replicas in each configuration, beside a few of each other fault.
 pub async fn short(setting: &Setting) -> Ended {
@@ -62,7 +61,8 @@ async fn run(setting: &Setting, plan: &Plan) -> Ended {
         println!("{}; {figures}", figures.line(configuration.name()));
         all.add(figures);
     }
-    Ok(Outcome::Held(format!("{}; {all}", all.line("gate=off,on mode=warm,split"))))
+    let names = CONFIGURATIONS.map(Configuration::name).join(", ");
+    Ok(Outcome::Held(format!("{}; {all}", all.line(&names))))
 }
 
 impl Plan {
@@ -84,11 +84,10 @@ impl Plan {
 
 impl Configuration {
     fn name(self) -> &'static str {
-        match (self.is_gate_on, self.is_split) {
-            (false, false) => "gate=off mode=warm by=key",
-            (false, true) => "gate=off mode=split by=uid",
-            (true, false) => "gate=on mode=warm by=key",
-            (true, true) => "gate=on mode=split by=uid",
+        match self {
+            Self::Warm => "gate=off mode=warm by=key",
+            Self::Split => "gate=off mode=split by=uid",
+            Self::Selected => "gate=on mode=split by=uid",
         }
     }
 
@@ -96,7 +95,7 @@ impl Configuration {
     async fn run(self, setting: &Setting, plan: &Plan) -> Result<Figures, BoxError> {
         // The recorder reads the stored objects in etcd, and can only decode JSON.
         let mut arguments = vec!["--storage-media-type=application/json"];
-        if self.is_gate_on {
+        if self == Self::Selected {
             arguments.push(SHARDED);
         }
         let options = Options { arguments, ..Options::default() };
@@ -104,7 +103,7 @@ impl Configuration {
         let recorder = Recorder::start(servers.etcd_client()?);
         let (timing, faults) = (Timing::SHORT, plan.faults());
         let groups = (0..GROUPS.min(faults.len())).map(|number| {
-            let options = ReplicaOptions { timing, split: self.is_split };
+            let options = ReplicaOptions { timing, split: self != Self::Warm };
             Group::start(setting, &servers, &recorder, format!("g{number}"), options)
         });
         let mut groups = try_join_all(groups).await?;

@@ -84,6 +84,9 @@ impl Term {
     ///   These are upgrades, and deletions of collections with default parameters.
     /// - A connection that was upgraded (an open `exec` session) continues after the term, and is
     ///   not work under the lease.
+    ///
+    /// The client has a task in the runtime in which the elector runs. Once that runtime has ended,
+    /// all requests of the client fail, also reads, and `is_lost` does not recognise their error.
     #[must_use]
     pub fn client(&self) -> Client {
         self.shared.client.clone()

@@ -58,7 +58,10 @@ impl LeaseError {
 
 fn advice(error: &kube::Error) -> &'static str {
     match error {
-        kube::Error::Api(status) if status.code == 403 => "grant this verb to the account",
+        kube::Error::Api(status) if status.code == 403 => {
+            "grant this verb to the account, unless a quota, an admission policy or the deletion of \
+             the namespace forbids the request"
+        }
         kube::Error::Api(status) if status.code == 404 => {
             "the namespace or the API does not exist; the request is repeated"
         }
@@ -68,7 +71,7 @@ fn advice(error: &kube::Error) -> &'static str {
 
 /// The verbs of requests that fail, with the status codes that were reported. An error that
 /// repeats, with the same verb and the same code, is reported once until a request with this verb
-/// succeeds.
+/// succeeds, even if errors with other codes come in between.
 #[derive(Default)]
 pub(crate) struct Failing(Vec<(&'static str, Option<u16>)>);
 
@@ -82,7 +85,6 @@ impl Failing {
     pub(crate) fn failed(&mut self, error: &LeaseError) -> bool {
         let is_new = !self.0.contains(&error.kind());
         if is_new {
-            self.succeeded(error.kind().0);
             self.0.push(error.kind());
         }
         is_new
@@ -127,5 +129,46 @@ impl LeaseClient {
     /// Returns the namespace and the name of a Lease.
     pub(crate) fn title(&self, name: &str) -> String {
         format!("{}/{name}", self.namespace)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    fn failed(verb: &'static str, source: kube::Error) -> LeaseError {
+        LeaseError::Request { verb, lease: "shop/counter".to_owned(), source }
+    }
+
+    fn unavailable() -> LeaseError {
+        let status = Status::failure("etcd is down", "ServiceUnavailable").with_code(503);
+        failed("list", kube::Error::Api(status.boxed()))
+    }
+
+    fn unreachable() -> LeaseError {
+        failed("list", kube::Error::Service("connection refused".into()))
+    }
+
+    #[test]
+    fn failures_that_alternate_are_reported_once_each_until_a_request_succeeds() {
+        let mut failing = Failing::default();
+        let alternate = |failing: &mut Failing| {
+            let errors = [unavailable(), unreachable(), unavailable(), unreachable()];
+            errors.map(|error| failing.failed(&error))
+        };
+        assert_eq!(alternate(&mut failing), [true, true, false, false]);
+        failing.succeeded("watch");
+        assert_eq!(alternate(&mut failing), [false; 4], "another verb has succeeded");
+        failing.succeeded("list");
+        assert_eq!(alternate(&mut failing), [true, true, false, false]);
+    }
+
+    #[test]
+    fn refusal_by_a_quota_does_not_advise_to_grant_the_verb_alone() {
+        let status = Status::failure("exceeded quota: leases", "Forbidden").with_code(403);
+        let error = failed("create", kube::Error::Api(status.boxed())).to_string();
+        assert!(error.contains("grant this verb to the account, unless a quota"), "{error}");
     }
 }

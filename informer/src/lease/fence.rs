@@ -91,7 +91,7 @@ pub(crate) fn fenced<G: Send + 'static>(
             }
         }
     });
-    Client::new(service, namespace)
+    Client::new(service, namespace).with_valid_until(*client.valid_until())
 }
 
 /// The body of a request. It fails once the lease is not held. hyper polls a body only when it has
@@ -128,4 +128,78 @@ impl http_body::Body for FencedBody {
 /// connection (`exec`, `attach`, `portforward`).
 fn is_mutating(request: &Request<Body>) -> bool {
     request.method() != Method::GET || request.headers().contains_key(header::UPGRADE)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use deltafifo::locks::Mutex;
+    use k8s_openapi::jiff::Timestamp;
+
+    use super::*;
+    use crate::lease::{Clock, HoldOwner};
+
+    /// Returns a client that is fenced by a hold of ten seconds, and the owner of the hold.
+    fn fence(client: &Client) -> (HoldOwner, Client) {
+        let second = Duration::from_secs(1);
+        let clock = Clock::new();
+        let (owner, hold) = Hold::new(clock.now().after(10 * second), clock, 2 * second);
+        let begin = {
+            let hold = hold.clone();
+            move || hold.begin()
+        };
+        (owner, fenced(client, &hold, begin))
+    }
+
+    /// Returns a client whose requests are answered at once, and the methods of these requests.
+    fn answering() -> (Client, Arc<Mutex<Vec<Method>>>) {
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let received = Arc::clone(&sent);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            received.lock().push(request.method().clone());
+            async { Ok::<_, BoxError>(Response::new(Body::empty())) }
+        });
+        (Client::new(service, "shop"), sent)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn mutating_requests_and_upgrades_are_refused_after_the_hold_and_reads_are_not() {
+        let (client, sent) = answering();
+        let (owner, client) = fence(&client);
+        let request = |method: &Method, upgrades: bool| {
+            let mut request = Request::builder().method(method).uri("/");
+            if upgrades {
+                request = request.header(header::UPGRADE, "websocket");
+            }
+            client.send(request.body(Body::empty()).unwrap())
+        };
+        let requests = [
+            (Method::POST, false),
+            (Method::PUT, false),
+            (Method::PATCH, false),
+            (Method::DELETE, false),
+            (Method::GET, true),
+        ];
+        for (method, upgrades) in &requests {
+            request(method, *upgrades).await.unwrap();
+        }
+        assert_eq!(sent.lock().len(), requests.len(), "they are sent while the lease is held");
+        owner.end();
+        for (method, upgrades) in &requests {
+            let error = request(method, *upgrades).await.unwrap_err();
+            assert!(is_lost(&error), "{method}, upgrades: {upgrades}: {error:?}");
+        }
+        assert_eq!(sent.lock().len(), requests.len(), "none was sent");
+        request(&Method::GET, false).await.unwrap();
+        assert_eq!(sent.lock().last(), Some(&Method::GET));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn fenced_client_keeps_the_time_until_which_its_credentials_are_valid() {
+        let until = Some(Timestamp::UNIX_EPOCH);
+        let (_owner, client) = fence(&answering().0.with_valid_until(until));
+        assert_eq!(*client.valid_until(), until);
+    }
 }

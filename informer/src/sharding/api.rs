@@ -110,7 +110,7 @@ impl GroupApi {
         }
     }
 
-    /// Returns whether a Lease exists. Lists, because a member needs no right to get.
+    /// Returns whether a Lease exists. Lists, because a member needs no permission to get.
     ///
     /// # Errors
     /// [`GroupError::Foreign`] if it does not have the label of the group, so that the watch never

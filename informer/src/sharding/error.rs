@@ -118,8 +118,8 @@ pub enum GroupError {
     #[error(
         "this replica has not become live in group {group} for {waited:?}, so it holds no shard: no \
          renewal of its lease was answered within the retry period and seen by its watch within \
-         the renew deadline; check how long writes and watches of leases take, and the right to \
-         update them"
+         the renew deadline; check how long writes and watches of leases take, and the \
+         permission to update them"
     )]
     NotLive {
         /// Namespace and name of the group.

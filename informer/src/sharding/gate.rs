@@ -400,6 +400,23 @@ mod tests {
         assert!(answered.is_ok(), "{answered:?}");
     }
 
+    #[test]
+    fn client_sends_nothing_once_the_runtime_of_the_member_has_ended() {
+        let runtime =
+            || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (main, driver) = (runtime(), runtime());
+        let mut rig = main.block_on(async { rig() });
+        driver.block_on(async { rig.open(1, 1) });
+        let permit = rig.gate.admit(1).unwrap();
+        let client = permit.client();
+        drop(driver);
+        for request in [write(), Request::get("/").body(Vec::new()).unwrap()] {
+            let error = main.block_on(client.request_text(request)).unwrap_err();
+            assert!(!crate::leader_election::is_lost(&error), "{error:?}");
+        }
+        assert!(rig.requests.try_recv().is_err(), "no request was sent");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn request_in_flight_keeps_the_shard_from_being_idle() {
         let mut rig = rig();
@@ -429,8 +446,11 @@ mod tests {
         drop(moved);
         assert_eq!(rig.gate.idle().await, 2);
         for client in clients {
-            let error = client.request_text(write()).await.unwrap_err();
-            assert!(crate::leader_election::is_lost(&error), "{error:?}");
+            for method in ["POST", "PUT", "PATCH", "DELETE"] {
+                let request = Request::builder().method(method).uri("/").body(Vec::new());
+                let error = client.request_text(request.unwrap()).await.unwrap_err();
+                assert!(crate::leader_election::is_lost(&error), "{method}: {error:?}");
+            }
         }
         assert!(rig.requests.try_recv().is_err(), "no request was sent");
     }

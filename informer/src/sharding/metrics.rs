@@ -31,10 +31,7 @@ pub(super) struct Metrics {
 
 impl Metrics {
     pub(super) fn of(namespace: &str, group: &str) -> Named<Self> {
-        describe_gauge!(
-            MEMBERS,
-            "Members of the group in this process: 1 while it has joined, or 0"
-        );
+        describe_gauge!(MEMBERS, "Live members of the group in this process: 1 or 0");
         describe_gauge!(OWNED, "Shards that this process owns");
         describe_gauge!(
             DRAINING,

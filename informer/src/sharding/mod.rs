@@ -49,8 +49,10 @@
 //!   former owner needs a `resourceVersion`, or the permit's fencing token.
 //! - Before a member works on a shard, its stores show every write that the server has confirmed to
 //!   the former owner. These are the stores of all sharded controllers, and of all [informers in
-//!   split mode](crate::SharedInformer::in_shards). Then the controllers reconcile every object of
-//!   the shard.
+//!   split mode](crate::SharedInformer::in_shards). Two kinds of related stores are excepted: those
+//!   of an [optional](crate::Controller::optional) kind that the server refuses, and, with
+//!   [`Config::wait_for_related(false)`](crate::runtime::controller::Config::wait_for_related),
+//!   those that have not synced. Then the controllers reconcile every object of the shard.
 //! - If the owner of a shard fails while another member is live, the shard has an owner again after
 //!   at most the lease duration, a few seconds and the time of a list.
 //!

@@ -152,6 +152,10 @@ impl Permit {
     ///
     /// You may keep the client after you have dropped the permits. It refuses mutating requests
     /// once the shard has moved.
+    ///
+    /// The client has a task in the runtime in which the group
+    /// [runs](crate::sharding::ShardGroup::run_until). Once that runtime has ended, all requests of
+    /// the client fail, also reads, and `is_lost` does not recognise their error.
     #[must_use]
     pub fn client(&self) -> Client {
         let HeldShard { fenced: cell, runtime, client, hold, .. } = self.held();

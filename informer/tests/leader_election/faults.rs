@@ -149,7 +149,7 @@ async fn missing_right_is_reported_once_with_its_verb_and_resource() {
         sleep(Duration::from_secs(120)).await;
         let errors = replica.errors.lock().unwrap().clone();
         let expected = format!(
-            "cannot {name} leases.coordination.k8s.io shop/counter; grant this verb to the account: "
+            "cannot {name} leases.coordination.k8s.io shop/counter; grant this verb to the account, "
         );
         assert!(errors.len() == 1 && errors[0].starts_with(&expected), "{errors:?}");
     }

@@ -53,6 +53,10 @@ where
     /// An object that cannot be decoded delays the first reconciles until the watch shows a later
     /// version, for a minute or two.
     ///
+    /// With [`Config::wait_for_related(false)`](super::Config::wait_for_related), the member does
+    /// not wait for related informers that have not synced. Until their first list, a reconcile may
+    /// miss related objects, also those that the former owner wrote.
+    ///
     /// Poll the stream while the group runs: the replica joins the group only when all of its
     /// sharded controllers are polled, and the informers that reconciles wait for have synced. If
     /// the stream ends, or if the reconciler panics outside of its future and so ends the task that

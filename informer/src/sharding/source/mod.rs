@@ -151,8 +151,8 @@ impl Participant for ShardsOfMember {
         self.selection.filled().boxed()
     }
 
-    /// Waits until the informer has found that it can list. A member without the right would claim
-    /// shards that it cannot fill.
+    /// Waits until the informer has found that it can list. A member without the permission would
+    /// claim shards that it cannot fill.
     fn ready(&self) -> BoxFuture<'static, ()> {
         self.selection.ready().boxed()
     }

@@ -14,6 +14,8 @@ pub(super) mod messages;
 mod metrics;
 mod namespaces;
 #[cfg(feature = "runtime")]
+mod options;
+#[cfg(feature = "runtime")]
 mod own_writes;
 #[cfg(feature = "runtime")]
 mod retries;

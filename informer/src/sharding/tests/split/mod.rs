@@ -56,7 +56,7 @@ async fn each_object_is_held_and_reconciled_by_the_owner_of_its_shard_alone() {
     }
 }
 
-/// Otherwise a version of the program without the right to list would take shards that others
+/// Otherwise a version of the program without the permission to list would take shards that others
 /// work on.
 #[tokio::test(start_paused = true)]
 async fn replica_that_cannot_list_takes_no_shards() {

@@ -93,12 +93,38 @@ impl<K: Key> SharedQueue<K> {
         self.state.lock()
     }
 
-    /// Adds a key. For a rate-limited add, the rate limiter is asked only if the add counts as a
-    /// failure. If the key is queued or already backs off, such an add can only raise the key's
-    /// priority or, with `after`, shorten its wait.
+    /// Adds a key.
+    #[inline]
     pub(super) fn add(&self, key: K, options: AddOptions) {
         let AddOptions { priority, after, rate_limited, tag } = options;
         let requested = Requested { priority, tag };
+        if after.is_none() && !rate_limited {
+            self.add_now(key, requested);
+        } else {
+            self.add_later(key, requested, after, rate_limited);
+        }
+    }
+
+    /// Adds a key without a delay and a rate limit, as most adds are.
+    fn add_now(&self, key: K, requested: Requested) {
+        let since = self.stamp();
+        let hash = self.hasher.hash_one(&key);
+        let mut state = self.lock();
+        if state.phase != QueuePhase::Open {
+            return;
+        }
+        let added = match state.find(hash, &key) {
+            None => state.insert_dirty(hash, key, requested, since),
+            Some(slot) => state.add(slot, requested, None, since),
+        };
+        drop(state);
+        self.after_add(added);
+    }
+
+    /// Adds a key with a delay or a rate limit. For a rate-limited add, the rate limiter is asked
+    /// only if the add counts as a failure. If the key is queued or already backs off, such an add
+    /// can only raise the key's priority or, with `after`, shorten its wait.
+    fn add_later(&self, key: K, requested: Requested, after: Option<Duration>, rate_limited: bool) {
         // A delay of zero with a rate limit counts as no delay. Otherwise it would cancel the
         // limit.
         let mut delay = after.filter(|after| !rate_limited || !after.is_zero());
@@ -121,7 +147,6 @@ impl<K: Key> SharedQueue<K> {
         let at =
             delay.filter(|delay| !delay.is_zero()).map(|delay| Instant::now() + delay.min(FAR));
         let added = match found {
-            None if at.is_none() => state.insert_dirty(hash, key, requested, since),
             Some(slot) if rate_limited && delay.is_none() => {
                 state.raise(slot, requested);
                 Added::Quietly

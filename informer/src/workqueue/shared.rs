@@ -191,14 +191,13 @@ impl<K: Key> SharedQueue<K> {
         // processing.
         let claim;
         let mut state = self.lock();
-        let Some((slot, since)) = state.take(now) else {
+        let Some((slot, entry, since)) = state.take(now) else {
             return match state.phase {
                 QueuePhase::Open => NextItem::Empty(state),
                 QueuePhase::ShutDown | QueuePhase::Draining => NextItem::ShutDown,
             };
         };
         claim = Claim::new(Arc::clone(self), slot);
-        let entry = state.entry(slot);
         let requested = Requested { priority: entry.priority, tag: entry.tag };
         let Some(key) = entry.key.clone() else { unreachable!("a queued entry has a key") };
         let next = NextItem::Item(Item::new(claim, key, requested));

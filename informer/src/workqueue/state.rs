@@ -88,14 +88,12 @@ impl<K> QueueState<K> {
         }
     }
 
-    /// Creates the entry of a key that is not in the table. The hash is stored, so that no key is
-    /// hashed again when the table grows. The caller must add the key before it releases the lock.
-    #[inline]
+    /// Creates the entry of a key that is not in the table. The caller must add the key before it
+    /// releases the lock.
     pub(super) fn insert(&mut self, hash: u64, key: K) -> u32 {
-        let slot = self.spare.take().unwrap_or_else(|| self.entries.insert(Entry::spare()));
+        let slot = self.reserve(hash);
         let entry = &mut self.entries[slot];
         (entry.key, entry.hash) = (Some(key), hash);
-        self.table.insert_unique(hash, slot, |&slot| self.entries[slot].hash);
         slot
     }
 
@@ -107,13 +105,24 @@ impl<K> QueueState<K> {
         requested: Requested,
         since: Option<Instant>,
     ) -> Added {
-        let slot = self.insert(hash, key);
+        let slot = self.reserve(hash);
+        let (age, level) = self.order.append(&mut self.entries, slot, requested.priority);
         let entry = &mut self.entries[slot];
+        (entry.key, entry.hash) = (Some(key), hash);
+        (entry.age, entry.level) = (age, level);
         (entry.priority, entry.tag) = (requested.priority, requested.tag);
         entry.time = since.map_or(KeyTime::None, KeyTime::DirtySince);
         entry.state = EntryState::Queued;
-        self.order.push(&mut self.entries, slot, requested.priority);
         Added::Queued(self.sleepers.wake())
+    }
+
+    /// Puts a spare entry into the table. The caller must store the key and the hash in the entry.
+    /// The hash is stored so that no key is hashed again when the table grows.
+    #[inline]
+    fn reserve(&mut self, hash: u64) -> u32 {
+        let slot = self.spare.take().unwrap_or_else(|| self.entries.insert(Entry::spare()));
+        self.table.insert_unique(hash, slot, |&slot| self.entries[slot].hash);
+        slot
     }
 
     pub(super) fn entry(&mut self, slot: u32) -> &mut Entry<K> {
@@ -195,20 +204,25 @@ impl<K> QueueState<K> {
         let entry = &mut self.entries[slot];
         (entry.time, entry.limited) = (KeyTime::None, false);
         if entry.state == EntryState::Idle {
-            self.remove(slot, removed);
+            *removed = entry.key.take();
+            let hash = entry.hash;
+            self.release(slot, hash);
         }
     }
 
     /// Takes the next key, which counts as being processed from now on. Returns the number of its
-    /// entry, and the time at which it became dirty.
-    pub(super) fn take(&mut self, now: Option<Instant>) -> Option<(u32, Option<Instant>)> {
+    /// entry, the entry, and the time at which the key became dirty.
+    pub(super) fn take(
+        &mut self,
+        now: Option<Instant>,
+    ) -> Option<(u32, &mut Entry<K>, Option<Instant>)> {
         let slot = self.order.pop(&mut self.entries)?;
         let entry = &mut self.entries[slot];
         let since = entry.dirty_since();
         (entry.state, entry.time, entry.limited) = (EntryState::Processing, KeyTime::None, false);
         self.processing += 1;
         self.started.extend(now.map(|now| (slot, now)));
-        Some((slot, since))
+        Some((slot, entry, since))
     }
 
     /// Ends the processing of a key. If the key leaves the queue, it moves to `removed`, because
@@ -226,19 +240,18 @@ impl<K> QueueState<K> {
         } else {
             entry.state = EntryState::Idle;
             if !entry.is_requested() {
-                self.remove(slot, removed);
+                *removed = entry.key.take();
+                let hash = entry.hash;
+                self.release(slot, hash);
             }
         }
         let drained = self.phase == QueuePhase::Draining && !self.is_draining();
         ProcessingEnd { wakes, drained, started }
     }
 
-    /// Removes a key that is idle and does not wait, and moves it to `removed`.
+    /// Removes the entry of a key that has left the queue.
     #[inline]
-    fn remove(&mut self, slot: u32, removed: &mut Option<K>) {
-        let entry = &mut self.entries[slot];
-        *removed = entry.key.take();
-        let hash = entry.hash;
+    fn release(&mut self, slot: u32, hash: u64) {
         if self.spare.is_none() {
             self.spare = Some(slot);
         } else {

@@ -36,7 +36,7 @@ fn keys_that_are_done_keep_no_memory() {
         let added = state.add(slot, Requested::default(), None, None);
         assert!(matches!(added, Added::Queued(None)));
     }
-    while let Some((slot, _)) = state.take(None) {
+    while let Some((slot, ..)) = state.take(None) {
         let mut removed = None;
         assert!(state.end(slot, &mut removed).wakes.is_none());
         assert!(removed.is_some());

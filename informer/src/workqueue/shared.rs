@@ -243,8 +243,10 @@ impl<K: Key> SharedQueue<K> {
     /// Ends the processing of the key whose entry has this number.
     pub(super) fn end(&self, slot: u32) {
         let now = self.stamp();
-        let mut removed = None;
-        let ProcessingEnd { wakes, drained, started } = self.lock().end(slot, &mut removed);
+        let mut state = self.lock();
+        let started = now.and_then(|_| state.take_started(slot));
+        let ProcessingEnd { wakes, drained, removed } = state.end(slot);
+        drop(state);
         self.record(|metrics| metrics.done(waited(started, now)));
         wake(wakes);
         if drained {
@@ -252,7 +254,9 @@ impl<K: Key> SharedQueue<K> {
         }
         // Last, because user code may take long. Its panic is ignored because this may run in a
         // drop during unwinding.
-        ignore_panic(|| drop(removed.take()));
+        if let Some(key) = removed {
+            ignore_panic(move || drop(key));
+        }
     }
 
     /// Queues keys whose time has come. Returns whether there may be more of them.
@@ -289,9 +293,8 @@ impl<K: Key> SharedQueue<K> {
         self.drained.notify_waiters();
         self.keeper.notify_one();
         for slot in delays.into_slots() {
-            let mut removed = None;
-            self.lock().forgo_wait(slot, &mut removed);
-            ignore_panic(|| drop(removed));
+            let removed = self.lock().forgo_wait(slot);
+            ignore_panic(move || drop(removed));
         }
     }
 

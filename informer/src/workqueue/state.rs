@@ -40,13 +40,13 @@ pub(super) enum Added {
 
 /// The outcome of the end of a processing.
 #[must_use]
-pub(super) struct ProcessingEnd {
+pub(super) struct ProcessingEnd<K> {
     /// The getter to wake, because the key is queued again.
     pub(super) wakes: Option<Waker>,
     /// Whether this was the last key that a drain waits for.
     pub(super) drained: bool,
-    /// The time at which the processing began, for metrics.
-    pub(super) started: Option<Instant>,
+    /// The key, if it leaves the queue. Its drop is user code.
+    pub(super) removed: Option<K>,
 }
 
 /// The state of a queue.
@@ -197,17 +197,17 @@ impl<K> QueueState<K> {
         Some(self.make_dirty(slot, since))
     }
 
-    /// Ends the wait of a key that is never to be queued. If the key leaves the queue, it moves to
-    /// `removed`, because its drop is user code. The caller must have taken its delay from
-    /// `delays`.
-    pub(super) fn forgo_wait(&mut self, slot: u32, removed: &mut Option<K>) {
+    /// Ends the wait of a key that is never to be queued. Returns the key if it leaves the queue,
+    /// because its drop is user code. The caller must have taken its delay from `delays`.
+    pub(super) fn forgo_wait(&mut self, slot: u32) -> Option<K> {
         let entry = &mut self.entries[slot];
         (entry.time, entry.limited) = (KeyTime::None, false);
-        if entry.state == EntryState::Idle {
-            *removed = entry.key.take();
-            let hash = entry.hash;
-            self.release(slot, hash);
+        if entry.state != EntryState::Idle {
+            return None;
         }
+        let (key, hash) = (entry.key.take(), entry.hash);
+        self.release(slot, hash);
+        key
     }
 
     /// Takes the next key, which counts as being processed from now on. Returns the number of its
@@ -225,13 +225,12 @@ impl<K> QueueState<K> {
         Some((slot, entry, since))
     }
 
-    /// Ends the processing of a key. If the key leaves the queue, it moves to `removed`, because
-    /// its drop is user code.
-    pub(super) fn end(&mut self, slot: u32, removed: &mut Option<K>) -> ProcessingEnd {
-        let started = if self.started.is_empty() { None } else { self.started.remove(&slot) };
+    /// Ends the processing of a key.
+    #[inline]
+    pub(super) fn end(&mut self, slot: u32) -> ProcessingEnd<K> {
         self.processing -= 1;
         let entry = &mut self.entries[slot];
-        let mut wakes = None;
+        let (mut wakes, mut removed) = (None, None);
         if entry.state == EntryState::Again {
             entry.state = EntryState::Queued;
             let priority = entry.priority;
@@ -240,13 +239,13 @@ impl<K> QueueState<K> {
         } else {
             entry.state = EntryState::Idle;
             if !entry.is_requested() {
-                *removed = entry.key.take();
                 let hash = entry.hash;
+                removed = entry.key.take();
                 self.release(slot, hash);
             }
         }
         let drained = self.phase == QueuePhase::Draining && !self.is_draining();
-        ProcessingEnd { wakes, drained, started }
+        ProcessingEnd { wakes, drained, removed }
     }
 
     /// Removes the entry of a key that has left the queue.
@@ -264,6 +263,11 @@ impl<K> QueueState<K> {
         if let Some(room) = less_room(self.table.len(), self.table.capacity()) {
             self.table.shrink_to(room, |&slot| self.entries[slot].hash);
         }
+    }
+
+    /// Removes and returns the time at which the processing of a key began, if it was recorded.
+    pub(super) fn take_started(&mut self, slot: u32) -> Option<Instant> {
+        self.started.remove(&slot)
     }
 
     /// Returns the times at which the processing of the keys began.

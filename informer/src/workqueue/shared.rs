@@ -185,6 +185,7 @@ impl<K: Key> SharedQueue<K> {
     }
 
     /// Takes the next key, if there is one.
+    #[inline]
     pub(super) fn take(self: &Arc<Self>) -> NextItem<'_, K> {
         let now = self.stamp();
         // Dropped after the lock is released: if the clone of the key panics, the claim ends the

@@ -22,6 +22,7 @@ use super::item::{Claim, Item};
 use super::limiter::RateLimiter;
 use super::metrics::Metrics;
 use super::options::AddOptions;
+use super::sharded::Padded;
 use super::state::{Added, ProcessingEnd, QueuePhase, QueueState};
 use crate::util::time::FAR;
 
@@ -35,7 +36,7 @@ const PIECE: usize = 256;
 
 /// The state of a queue.
 pub(super) struct SharedQueue<K> {
-    pub(super) state: Mutex<QueueState<K>>,
+    state: Padded<QueueState<K>>,
     hasher: RandomState,
     /// The event that wakes the queue's task, whose waker is tokio's.
     pub(super) keeper: Notify,
@@ -59,7 +60,7 @@ pub(super) enum NextItem<'q, K: Key> {
 impl<K: Key> SharedQueue<K> {
     pub(super) fn new(limiter: Box<dyn RateLimiter<K>>, metrics: Option<Metrics>) -> Self {
         Self {
-            state: Mutex::new(QueueState::new()),
+            state: Padded(Mutex::new(QueueState::new())),
             hasher: RandomState::default(),
             keeper: Notify::new(),
             drained: Notify::new(),
@@ -71,7 +72,7 @@ impl<K: Key> SharedQueue<K> {
     /// Locks the state.
     #[inline]
     fn lock(&self) -> MutexGuard<'_, QueueState<K>> {
-        self.state.try_lock().unwrap_or_else(|| self.lock_contended())
+        self.state.0.try_lock().unwrap_or_else(|| self.lock_contended())
     }
 
     /// Locks the state that another thread has locked. Two threads that alternate fetch the lines
@@ -86,11 +87,11 @@ impl<K: Key> SharedQueue<K> {
             while began.elapsed() < BACK_OFF {
                 spin_loop();
             }
-            if let Some(state) = self.state.try_lock() {
+            if let Some(state) = self.state.0.try_lock() {
                 return state;
             }
         }
-        self.state.lock()
+        self.state.0.lock()
     }
 
     /// Adds a key.

@@ -24,9 +24,11 @@ impl Sleeper {
 /// not been polled since. Their wakers are user code, so the functions return them, to be called
 /// and dropped with no lock held.
 #[derive(Default)]
+#[repr(C)]
 pub(super) struct Sleepers {
-    sleepers: Slab<Sleeper>,
+    /// First, because each add reads it.
     asleep: List,
+    sleepers: Slab<Sleeper>,
 }
 
 impl Sleepers {

@@ -17,6 +17,7 @@ pub fn caught<R>(user_code: impl FnOnce() -> R) -> Result<R, String> {
 }
 
 /// Calls user code whose panic must not affect the caller. Returns `None` if it panicked.
+#[inline]
 pub fn ignore_panic<R>(user_code: impl FnOnce() -> R) -> Option<R> {
     assert_none_held();
     catch_unwind(AssertUnwindSafe(user_code)).map_err(discard).ok()

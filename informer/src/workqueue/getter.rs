@@ -3,7 +3,9 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+
+use tokio::task::coop::poll_proceed;
 
 use super::Key;
 use super::item::Item;
@@ -25,28 +27,36 @@ impl<'q, K: Key> Getter<'q, K> {
 impl<K: Key> Future for Getter<'_, K> {
     type Output = Option<Item<K>>;
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Some(getter) = self.asleep {
-            if self.shared.sleeps_on(getter, context.waker()) {
-                return Poll::Pending;
-            }
-            self.asleep = None;
+        match self.asleep {
+            // A caller that always finds a key never waits, and would starve other tasks.
+            None => ready!(poll_proceed(context)).made_progress(),
+            Some(getter) if self.shared.sleeps_on(getter, context.waker()) => return Poll::Pending,
+            Some(_) => self.asleep = None,
         }
-        let mut waker = None;
-        loop {
-            match self.shared.take() {
-                NextItem::Item(item) => return Poll::Ready(Some(item)),
-                NextItem::ShutDown => return Poll::Ready(None),
-                NextItem::Empty(mut state) => {
-                    if let Some(waker) = waker.take() {
-                        self.asleep = Some(state.sleepers.add(waker));
-                        return Poll::Pending;
-                    }
-                }
+        match self.shared.take() {
+            NextItem::Item(item) => return Poll::Ready(Some(item)),
+            NextItem::ShutDown => return Poll::Ready(None),
+            NextItem::Empty(_) => {}
+        }
+        self.take_or_sleep(context)
+    }
+}
+
+impl<K: Key> Getter<'_, K> {
+    /// Takes a key, or begins to sleep.
+    fn take_or_sleep(&mut self, context: &mut Context<'_>) -> Poll<Option<Item<K>>> {
+        // The waker is user code, so it is cloned with no lock held. A key may have been added
+        // since the last check, so the queue is checked again.
+        let waker = context.waker().clone();
+        match self.shared.take() {
+            NextItem::Item(item) => Poll::Ready(Some(item)),
+            NextItem::ShutDown => Poll::Ready(None),
+            NextItem::Empty(mut state) => {
+                self.asleep = Some(state.sleepers.add(waker));
+                Poll::Pending
             }
-            // The waker is user code, so it is cloned with no lock held. Then a key may have been
-            // added, so the queue is checked again.
-            waker = Some(context.waker().clone());
         }
     }
 }

@@ -34,13 +34,24 @@ pub(super) struct KeyOrder {
 
 impl KeyOrder {
     /// Appends a key to the keys of its priority.
-    #[inline]
     pub(super) fn push<K>(&mut self, entries: &mut Slab<Entry<K>>, slot: u32, priority: i32) {
-        let age = self.by_age.append(entries, slot, Entry::age);
-        let level = self.level(priority).append(entries, slot, Entry::level);
+        let (age, level) = self.append(entries, slot, priority);
         let entry = &mut entries[slot];
         (entry.age, entry.level) = (age, level);
+    }
+
+    /// Appends a key to the keys of its priority without access to its entry. Returns its links by
+    /// age and among the keys of its priority, which the caller must store in the entry.
+    #[inline]
+    pub(super) fn append<K>(
+        &mut self,
+        entries: &mut Slab<Entry<K>>,
+        slot: u32,
+        priority: i32,
+    ) -> (Links, Links) {
         self.len += 1;
+        let age = self.by_age.append(entries, slot, Entry::age);
+        (age, self.level(priority).append(entries, slot, Entry::level))
     }
 
     /// Moves a queued key to the tail of a higher priority.

@@ -70,13 +70,14 @@
 //! # Locks
 //!
 //! One mutex guards the entries, the order of keys, the times that keys wait for and the getters
-//! that sleep. An add, a get and the end of a processing each lock it once, for a table operation
-//! and a few list operations; a get that sleeps locks it a few times more. A thread that finds the
-//! mutex locked waits for microseconds before it tries again, so that threads rarely alternate. The
-//! limiters that count failures have shards of their own, whose locks are never held together with
-//! the queue's. While the queue is locked, the only user code called is the key's `Eq` and `Clone`,
-//! which therefore must not call the queue. A key's `Hash` and `Drop`, wakers, metrics recorders
-//! and rate limiters are called with no lock held.
+//! that sleep. An add, a get and the end of a processing each lock it once, for at most two table
+//! operations and a few list operations. A rate-limited add that counts locks it twice, and a get
+//! that sleeps a few times. A thread that finds the mutex locked waits for microseconds before it
+//! tries again, so that threads rarely alternate. The limiters that count failures have shards of
+//! their own, whose locks are never held together with the queue's. While the queue is locked, the
+//! only user code called is the key's `Eq` and `Clone`, which therefore must not call the queue. A
+//! key's `Hash` and `Drop`, wakers, metrics recorders and rate limiters are called with no lock
+//! held.
 //!
 //! Panics of a waker, of a metrics recorder, or of the destructor of the queue's own copy of a key
 //! are caught. A call of `get` whose waker panicked counts as woken; if its future is dropped, the

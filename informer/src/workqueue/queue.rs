@@ -5,8 +5,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::consume_budget;
-
 use super::Key;
 use super::builder::Builder;
 use super::getter::Getter;
@@ -103,15 +101,8 @@ impl<K: Key> WorkQueue<K> {
     /// was shut down in between. So a reconciler must call `get` until it returns `None`.
     ///
     /// Dropping the future loses neither a key nor a wake-up.
-    pub async fn get(&self) -> Option<Item<K>> {
-        // A caller that always finds a key never waits, and would starve other tasks.
-        consume_budget().await;
-        match self.shared.take() {
-            NextItem::Item(item) => return Some(item),
-            NextItem::ShutDown => return None,
-            NextItem::Empty(_) => {}
-        }
-        Getter::new(&self.shared).await
+    pub fn get(&self) -> impl Future<Output = Option<Item<K>>> + Send {
+        Getter::new(&self.shared)
     }
 
     /// Takes the next key if there is one.

@@ -22,6 +22,7 @@ use super::item::{Claim, Item};
 use super::limiter::RateLimiter;
 use super::metrics::Metrics;
 use super::options::AddOptions;
+use super::sharded::Padded;
 use super::state::{Added, ProcessingEnd, QueuePhase, QueueState};
 use crate::util::time::FAR;
 
@@ -35,7 +36,7 @@ const PIECE: usize = 256;
 
 /// The state of a queue.
 pub(super) struct SharedQueue<K> {
-    pub(super) state: Mutex<QueueState<K>>,
+    state: Padded<QueueState<K>>,
     hasher: RandomState,
     /// The event that wakes the queue's task, whose waker is tokio's.
     pub(super) keeper: Notify,
@@ -59,7 +60,7 @@ pub(super) enum NextItem<'q, K: Key> {
 impl<K: Key> SharedQueue<K> {
     pub(super) fn new(limiter: Box<dyn RateLimiter<K>>, metrics: Option<Metrics>) -> Self {
         Self {
-            state: Mutex::new(QueueState::new()),
+            state: Padded(Mutex::new(QueueState::new())),
             hasher: RandomState::default(),
             keeper: Notify::new(),
             drained: Notify::new(),
@@ -71,7 +72,7 @@ impl<K: Key> SharedQueue<K> {
     /// Locks the state.
     #[inline]
     fn lock(&self) -> MutexGuard<'_, QueueState<K>> {
-        self.state.try_lock().unwrap_or_else(|| self.lock_contended())
+        self.state.0.try_lock().unwrap_or_else(|| self.lock_contended())
     }
 
     /// Locks the state that another thread has locked. Two threads that alternate fetch the lines
@@ -86,19 +87,45 @@ impl<K: Key> SharedQueue<K> {
             while began.elapsed() < BACK_OFF {
                 spin_loop();
             }
-            if let Some(state) = self.state.try_lock() {
+            if let Some(state) = self.state.0.try_lock() {
                 return state;
             }
         }
-        self.state.lock()
+        self.state.0.lock()
     }
 
-    /// Adds a key. For a rate-limited add, the rate limiter is asked only if the add counts as a
-    /// failure. If the key is queued or already backs off, such an add can only raise the key's
-    /// priority or, with `after`, shorten its wait.
+    /// Adds a key.
+    #[inline]
     pub(super) fn add(&self, key: K, options: AddOptions) {
         let AddOptions { priority, after, rate_limited, tag } = options;
         let requested = Requested { priority, tag };
+        if after.is_none() && !rate_limited {
+            self.add_now(key, requested);
+        } else {
+            self.add_later(key, requested, after, rate_limited);
+        }
+    }
+
+    /// Adds a key without a delay and a rate limit, as most adds are.
+    fn add_now(&self, key: K, requested: Requested) {
+        let since = self.stamp();
+        let hash = self.hasher.hash_one(&key);
+        let mut state = self.lock();
+        if state.phase != QueuePhase::Open {
+            return;
+        }
+        let added = match state.find(hash, &key) {
+            None => state.insert_dirty(hash, key, requested, since),
+            Some(slot) => state.add(slot, requested, None, since),
+        };
+        drop(state);
+        self.after_add(added);
+    }
+
+    /// Adds a key with a delay or a rate limit. For a rate-limited add, the rate limiter is asked
+    /// only if the add counts as a failure. If the key is queued or already backs off, such an add
+    /// can only raise the key's priority or, with `after`, shorten its wait.
+    fn add_later(&self, key: K, requested: Requested, after: Option<Duration>, rate_limited: bool) {
         // A delay of zero with a rate limit counts as no delay. Otherwise it would cancel the
         // limit.
         let mut delay = after.filter(|after| !rate_limited || !after.is_zero());
@@ -121,7 +148,6 @@ impl<K: Key> SharedQueue<K> {
         let at =
             delay.filter(|delay| !delay.is_zero()).map(|delay| Instant::now() + delay.min(FAR));
         let added = match found {
-            None if at.is_none() => state.insert_dirty(hash, key, requested, since),
             Some(slot) if rate_limited && delay.is_none() => {
                 state.raise(slot, requested);
                 Added::Quietly
@@ -160,20 +186,20 @@ impl<K: Key> SharedQueue<K> {
     }
 
     /// Takes the next key, if there is one.
+    #[inline]
     pub(super) fn take(self: &Arc<Self>) -> NextItem<'_, K> {
         let now = self.stamp();
         // Dropped after the lock is released: if the clone of the key panics, the claim ends the
         // processing.
         let claim;
         let mut state = self.lock();
-        let Some((slot, since)) = state.take(now) else {
+        let Some((slot, entry, since)) = state.take(now) else {
             return match state.phase {
                 QueuePhase::Open => NextItem::Empty(state),
                 QueuePhase::ShutDown | QueuePhase::Draining => NextItem::ShutDown,
             };
         };
         claim = Claim::new(Arc::clone(self), slot);
-        let entry = state.entry(slot);
         let requested = Requested { priority: entry.priority, tag: entry.tag };
         let Some(key) = entry.key.clone() else { unreachable!("a queued entry has a key") };
         let next = NextItem::Item(Item::new(claim, key, requested));
@@ -219,8 +245,10 @@ impl<K: Key> SharedQueue<K> {
     /// Ends the processing of the key whose entry has this number.
     pub(super) fn end(&self, slot: u32) {
         let now = self.stamp();
-        let mut removed = None;
-        let ProcessingEnd { wakes, drained, started } = self.lock().end(slot, &mut removed);
+        let mut state = self.lock();
+        let started = now.and_then(|_| state.take_started(slot));
+        let ProcessingEnd { wakes, drained, removed } = state.end(slot);
+        drop(state);
         self.record(|metrics| metrics.done(waited(started, now)));
         wake(wakes);
         if drained {
@@ -228,7 +256,9 @@ impl<K: Key> SharedQueue<K> {
         }
         // Last, because user code may take long. Its panic is ignored because this may run in a
         // drop during unwinding.
-        ignore_panic(|| drop(removed.take()));
+        if let Some(key) = removed {
+            ignore_panic(move || drop(key));
+        }
     }
 
     /// Queues keys whose time has come. Returns whether there may be more of them.
@@ -265,9 +295,8 @@ impl<K: Key> SharedQueue<K> {
         self.drained.notify_waiters();
         self.keeper.notify_one();
         for slot in delays.into_slots() {
-            let mut removed = None;
-            self.lock().forgo_wait(slot, &mut removed);
-            ignore_panic(|| drop(removed));
+            let removed = self.lock().forgo_wait(slot);
+            ignore_panic(move || drop(removed));
         }
     }
 

@@ -24,9 +24,11 @@ impl Sleeper {
 /// not been polled since. Their wakers are user code, so the functions return them, to be called
 /// and dropped with no lock held.
 #[derive(Default)]
+#[repr(C)]
 pub(super) struct Sleepers {
-    sleepers: Slab<Sleeper>,
+    /// First, because each add reads it.
     asleep: List,
+    sleepers: Slab<Sleeper>,
 }
 
 impl Sleepers {
@@ -52,8 +54,15 @@ impl Sleepers {
 
     /// Marks the getter that has slept longest as woken. Returns its waker, which the caller must
     /// wake.
+    #[inline]
     pub(super) fn wake(&mut self) -> Option<Waker> {
-        let number = self.asleep.first()?;
+        self.asleep.first().and_then(|number| self.mark_woken(number))
+    }
+
+    /// Marks a sleeping getter as woken, and returns its waker. Not inlined, because most adds find
+    /// no getter asleep.
+    #[inline(never)]
+    fn mark_woken(&mut self, number: u32) -> Option<Waker> {
         self.asleep.unlink(&mut self.sleepers, number, Sleeper::links);
         self.sleepers[number].waker.take()
     }

@@ -36,10 +36,9 @@ fn keys_that_are_done_keep_no_memory() {
         let added = state.add(slot, Requested::default(), None, None);
         assert!(matches!(added, Added::Queued(None)));
     }
-    while let Some((slot, _)) = state.take(None) {
-        let mut removed = None;
-        assert!(state.end(slot, &mut removed).wakes.is_none());
-        assert!(removed.is_some());
+    while let Some((slot, ..)) = state.take(None) {
+        let end = state.end(slot);
+        assert!(end.wakes.is_none() && end.removed.is_some());
     }
     let (entries, keys) = state.capacity();
     assert!(entries <= 512, "{entries}");

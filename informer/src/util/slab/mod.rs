@@ -164,17 +164,27 @@ fn split(number: u32) -> (usize, u8) {
     (u32::from_le_bytes([low, middle, high, 0]) as usize, place)
 }
 
+/// Panics. The number is passed by value: a closure would borrow it, for which each access to a
+/// value would first store the number.
+#[cold]
+#[inline(never)]
+fn no_value(number: u32) -> ! {
+    unreachable!("place {number} is empty")
+}
+
 impl<T> Index<u32> for Slab<T> {
     type Output = T;
 
     fn index(&self, number: u32) -> &T {
-        self.get(number).unwrap_or_else(|| unreachable!("place {number} is empty"))
+        let Some(value) = self.get(number) else { no_value(number) };
+        value
     }
 }
 
 impl<T> IndexMut<u32> for Slab<T> {
     fn index_mut(&mut self, number: u32) -> &mut T {
-        self.get_mut(number).unwrap_or_else(|| unreachable!("place {number} is empty"))
+        let Some(value) = self.get_mut(number) else { no_value(number) };
+        value
     }
 }
 

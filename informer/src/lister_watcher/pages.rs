@@ -39,8 +39,9 @@ impl Pages {
     /// one, the list is complete.
     ///
     /// # Errors
-    /// [`RequestError::Wire`]: the page ends with an object that is too large, it has no version,
-    /// or an earlier page of the list had the same token, so the list would not end.
+    /// [`RequestError::Broken`] if the page ends with an object that is too large.
+    /// [`RequestError::Wire`] if it has no version, or if an earlier page of the list had the same
+    /// token, so that the list would not end.
     pub(crate) fn end_page(&mut self) -> Result<PageMeta, RequestError> {
         let meta = self.meta.take().filter(|meta| !meta.resource_version.is_empty());
         if std::mem::take(&mut self.ends_too_large) {
@@ -60,6 +61,7 @@ impl Pages {
 #[cfg(test)]
 mod tests {
     use super::Pages;
+    use crate::error_chain;
     use crate::lister_watcher::{Listed, PageMeta, RequestError, TooLarge};
 
     fn page(version: &str, token: Option<&str>) -> Result<Listed, RequestError> {
@@ -74,13 +76,13 @@ mod tests {
         Err(RequestError::TooLarge(Box::new(TooLarge::default())))
     }
 
-    /// Reads a page of these pieces. Returns its token, or the text of the error.
+    /// Reads a page of these pieces. Returns its token, or the texts of the error.
     fn end(
         pages: &mut Pages,
         pieces: &[Result<Listed, RequestError>],
     ) -> Result<Option<String>, String> {
         pieces.iter().for_each(|piece| pages.record(piece));
-        pages.end_page().map(|meta| meta.continue_token).map_err(|error| error.to_string())
+        pages.end_page().map(|meta| meta.continue_token).map_err(|error| error_chain(&error))
     }
 
     #[test]

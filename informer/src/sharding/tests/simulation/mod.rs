@@ -32,6 +32,7 @@ use std::time::{Duration, Instant};
 
 use crate::sharding::mutants::{CHOSEN, TaskMutant};
 use crate::sharding::protocol::{CHOSEN_MUTANT, Mutant};
+use crate::util::mutant::with_chosen;
 use history::trace;
 use weather::Weather;
 use world::World;
@@ -231,16 +232,16 @@ const DEFECTS: [(Defect, Range<u64>); 10] = [
 #[test]
 fn history_of_each_defect_has_a_violation() {
     for (defect, seeds) in DEFECTS {
-        match defect {
-            Defect::OfProtocol(mutant) => CHOSEN_MUTANT.set(Some(mutant)),
-            Defect::OfTasks(mutant) => CHOSEN.set(Some(mutant)),
-        }
-        let found = seeds.into_iter().find_map(|seed| {
-            let violation = simulate(seed).violations.into_iter().next()?;
-            Some(format!("SEED={seed}: {violation}"))
-        });
-        CHOSEN_MUTANT.set(None);
-        CHOSEN.set(None);
+        let find = || {
+            seeds.into_iter().find_map(|seed| {
+                let violation = simulate(seed).violations.into_iter().next()?;
+                Some(format!("SEED={seed}: {violation}"))
+            })
+        };
+        let found = match defect {
+            Defect::OfProtocol(mutant) => with_chosen(&CHOSEN_MUTANT, mutant, find),
+            Defect::OfTasks(mutant) => with_chosen(&CHOSEN, mutant, find),
+        };
         println!("{defect:?}: {found:?}");
         assert!(found.is_some(), "{defect:?} survives");
     }

@@ -64,40 +64,45 @@ mod tests {
     use crate::error_chain;
     use crate::lister_watcher::{Listed, PageMeta, RequestError, TooLarge};
 
-    fn page(version: &str, token: Option<&str>) -> Result<Listed, RequestError> {
-        Ok(Listed::Meta(PageMeta {
+    type Piece = Result<Listed, RequestError>;
+
+    fn page(version: &str, token: Option<&str>) -> Listed {
+        let meta = PageMeta {
             resource_version: version.to_owned(),
             continue_token: token.map(str::to_owned),
             ..PageMeta::default()
-        }))
+        };
+        Listed::Meta(meta)
     }
 
-    fn too_large() -> Result<Listed, RequestError> {
-        Err(RequestError::TooLarge(Box::new(TooLarge::default())))
+    fn too_large() -> Piece {
+        Err(RequestError::TooLarge(Box::<TooLarge>::default()))
     }
 
     /// Reads a page of these pieces. Returns its token, or the texts of the error.
-    fn end(
-        pages: &mut Pages,
-        pieces: &[Result<Listed, RequestError>],
-    ) -> Result<Option<String>, String> {
-        pieces.iter().for_each(|piece| pages.record(piece));
+    fn end(pages: &mut Pages, pieces: &[Piece]) -> Result<Option<String>, String> {
+        for piece in pieces {
+            pages.record(piece);
+        }
         pages.end_page().map(|meta| meta.continue_token).map_err(|error| error_chain(&error))
     }
 
     #[test]
     fn page_that_ends_with_an_object_that_is_too_large_is_rejected() {
         let mut pages = Pages::new("it");
-        assert_eq!(end(&mut pages, &[too_large(), page("7", Some("t1"))]), Ok(Some("t1".into())));
-        let error = end(&mut pages, &[page("7", None), too_large()]).unwrap_err();
+        assert_eq!(
+            end(&mut pages, &[too_large(), Ok(page("7", Some("t1")))]),
+            Ok(Some("t1".into()))
+        );
+        let error = end(&mut pages, &[Ok(page("7", None)), too_large()]).unwrap_err();
         assert!(error.contains("at an object that is too large"), "{error}");
     }
 
     #[test]
     fn each_page_needs_a_version_of_its_own() {
         let mut pages = Pages::new("it");
-        assert_eq!(end(&mut pages, &[page("7", Some("t1"))]), Ok(Some("t1".into())));
-        for pieces in [vec![], vec![page("", None)], vec![Ok(Listed::Items(Vec::new()))]] {
+        assert_eq!(end(&mut pages, &[Ok(page("7", Some("t1")))]), Ok(Some("t1".into())));
+        for pieces in [vec![], vec![Ok(page("", None))], vec![Ok(Listed::Items(Vec::new()))]] {
             let error = end(&mut pages, &pieces).unwrap_err();
             assert!(error.contains("it without its version"), "{error}");
         }
@@ -107,9 +112,9 @@ mod tests {
     fn token_that_leads_back_is_rejected() {
         let mut pages = Pages::new("it");
         for token in ["t1", "t2"] {
-            assert_eq!(end(&mut pages, &[page("7", Some(token))]), Ok(Some(token.to_owned())));
+            assert_eq!(end(&mut pages, &[Ok(page("7", Some(token)))]), Ok(Some(token.to_owned())));
         }
-        let error = end(&mut pages, &[page("7", Some("t1"))]).unwrap_err();
+        let error = end(&mut pages, &[Ok(page("7", Some("t1")))]).unwrap_err();
         assert!(error.contains("leads back to a page of the same list"), "{error}");
     }
 
@@ -117,10 +122,10 @@ mod tests {
     fn metadata_is_that_of_the_current_page() {
         let mut pages = Pages::new("it");
         assert!(!pages.has_meta());
-        pages.record(&page("7", Some("t1")));
+        pages.record(&Ok(page("7", Some("t1"))));
         assert!(pages.has_meta());
         pages.end_page().unwrap();
         assert!(!pages.has_meta());
-        assert_eq!(end(&mut pages, &[page("7", None)]), Ok(None));
+        assert_eq!(end(&mut pages, &[Ok(page("7", None))]), Ok(None));
     }
 }

@@ -59,7 +59,6 @@ impl<K: Send + Sync + 'static> Reflector<K> {
             while let Some(listed) = limits.next(&mut page).await? {
                 pages.record(&listed);
                 match listed {
-                    Ok(Listed::Meta(_)) => {}
                     Ok(Listed::Items(items)) => {
                         for item in items {
                             let object: ListedObject = serde_json::from_slice(&item)
@@ -68,8 +67,8 @@ impl<K: Send + Sync + 'static> Reflector<K> {
                         }
                         tokio::task::consume_budget().await;
                     }
-                    // The store cannot have this object, either.
-                    Err(RequestError::TooLarge(_)) => {}
+                    // The store cannot have an object that is too large, either.
+                    Ok(Listed::Meta(_)) | Err(RequestError::TooLarge(_)) => {}
                     Err(error) => return Err(error),
                 }
             }

@@ -61,6 +61,10 @@ pub enum Fact {
         object: Object,
         stored_by: Vec<usize>,
     },
+    /// The server has listed the objects for this machine.
+    Listed {
+        machine: usize,
+    },
     /// The server has applied a write of a member's Lease by that member, sent at this time.
     Renewed {
         machine: usize,

@@ -297,6 +297,9 @@ impl Network {
         if let Some(fact) = &fact {
             self.history.record(now, fact.clone());
         }
+        if kind == Kind::ListObjects && head.status.is_success() {
+            self.history.record(now, Fact::Listed { machine });
+        }
         let Some((to, delay)) = answer else { return };
         let answered = match fact {
             Some(Fact::Applied { tenure, object, version }) => {

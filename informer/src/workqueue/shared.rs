@@ -22,7 +22,6 @@ use super::item::{Claim, Item};
 use super::limiter::RateLimiter;
 use super::metrics::Metrics;
 use super::options::AddOptions;
-use super::sharded::Padded;
 use super::state::{Added, ProcessingEnd, QueuePhase, QueueState};
 use crate::util::time::FAR;
 
@@ -36,7 +35,7 @@ const PIECE: usize = 256;
 
 /// The state of a queue.
 pub(super) struct SharedQueue<K> {
-    state: Padded<QueueState<K>>,
+    pub(super) state: Mutex<QueueState<K>>,
     hasher: RandomState,
     /// The event that wakes the queue's task, whose waker is tokio's.
     pub(super) keeper: Notify,
@@ -60,7 +59,7 @@ pub(super) enum NextItem<'q, K: Key> {
 impl<K: Key> SharedQueue<K> {
     pub(super) fn new(limiter: Box<dyn RateLimiter<K>>, metrics: Option<Metrics>) -> Self {
         Self {
-            state: Padded(Mutex::new(QueueState::new())),
+            state: Mutex::new(QueueState::new()),
             hasher: RandomState::default(),
             keeper: Notify::new(),
             drained: Notify::new(),
@@ -72,7 +71,7 @@ impl<K: Key> SharedQueue<K> {
     /// Locks the state.
     #[inline]
     fn lock(&self) -> MutexGuard<'_, QueueState<K>> {
-        self.state.0.try_lock().unwrap_or_else(|| self.lock_contended())
+        self.state.try_lock().unwrap_or_else(|| self.lock_contended())
     }
 
     /// Locks the state that another thread has locked. Two threads that alternate fetch the lines
@@ -87,11 +86,11 @@ impl<K: Key> SharedQueue<K> {
             while began.elapsed() < BACK_OFF {
                 spin_loop();
             }
-            if let Some(state) = self.state.0.try_lock() {
+            if let Some(state) = self.state.try_lock() {
                 return state;
             }
         }
-        self.state.0.lock()
+        self.state.lock()
     }
 
     /// Adds a key.

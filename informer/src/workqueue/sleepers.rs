@@ -24,11 +24,9 @@ impl Sleeper {
 /// not been polled since. Their wakers are user code, so the functions return them, to be called
 /// and dropped with no lock held.
 #[derive(Default)]
-#[repr(C)]
 pub(super) struct Sleepers {
-    /// First, because each add reads it.
-    asleep: List,
     sleepers: Slab<Sleeper>,
+    asleep: List,
 }
 
 impl Sleepers {

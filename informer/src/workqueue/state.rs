@@ -2,7 +2,6 @@
 //! order of queued keys, the times that keys wait for, and the getters that sleep.
 
 use std::collections::BTreeMap;
-use std::mem::offset_of;
 use std::task::Waker;
 
 use deltafifo::room::less_room;
@@ -50,31 +49,23 @@ pub(super) struct ProcessingEnd<K> {
     pub(super) removed: Option<K>,
 }
 
-/// The state of a queue. Its fields are in this order, so that a plain add, a get and an end of a
-/// queue in which no getter sleeps use three cache lines, the lock included. These lines move to
-/// another core when the lock does.
-#[repr(C)]
+/// The state of a queue.
 pub(super) struct QueueState<K> {
-    entries: Slab<Entry<K>>,
     /// The numbers of the entries in the slab, by the hash of the key.
     table: HashTable<u32>,
+    entries: Slab<Entry<K>>,
     /// The number of an entry without a key, for the next new key. The entry of the key that left
     /// last thus keeps its place, and a new key is written into it field by field.
     spare: Option<u32>,
+    order: KeyOrder,
+    pub(super) delays: Delays,
+    pub(super) sleepers: Sleepers,
     /// The number of keys being processed.
     processing: usize,
-    pub(super) phase: QueuePhase,
-    order: KeyOrder,
-    pub(super) sleepers: Sleepers,
-    pub(super) delays: Delays,
     /// The time at which the processing of each key began, by the number of its entry, for metrics.
     started: BTreeMap<u32, Instant>,
+    pub(super) phase: QueuePhase,
 }
-
-const _: () = assert!(
-    offset_of!(QueueState<String>, sleepers) + 16 <= 192,
-    "with the lock and the list of sleeping getters, of 8 bytes each, it fits into three lines"
-);
 
 impl<K: Eq> QueueState<K> {
     pub(super) fn find(&self, hash: u64, key: &K) -> Option<u32> {
@@ -85,15 +76,15 @@ impl<K: Eq> QueueState<K> {
 impl<K> QueueState<K> {
     pub(super) fn new() -> Self {
         Self {
-            entries: Slab::default(),
             table: HashTable::new(),
+            entries: Slab::default(),
             spare: None,
-            processing: 0,
-            phase: QueuePhase::Open,
             order: KeyOrder::default(),
-            sleepers: Sleepers::default(),
             delays: Delays::default(),
+            sleepers: Sleepers::default(),
+            processing: 0,
             started: BTreeMap::new(),
+            phase: QueuePhase::Open,
         }
     }
 

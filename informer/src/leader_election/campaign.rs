@@ -248,7 +248,8 @@ impl Runner {
         }
     }
 
-    /// Reports an error, unless the last request with its verb failed in the same way.
+    /// Reports an error, unless a request with its verb has failed in the same way and none has
+    /// succeeded since.
     fn report(&mut self, error: &LeaseError) {
         if self.failing.failed(error) {
             // The function is user code.

@@ -379,16 +379,13 @@ impl<'g> Member<'g> {
             Ok(sent) => {
                 self.failing.succeeded(verb);
                 match sent {
-                    // A finalizer keeps the Lease, or a webhook refuses the deletion, for ever.
+                    // A finalizer keeps the Lease, a webhook refuses, or another member was faster.
                     Sent::Written(Some(_)) | Sent::Conflict
                         if verb == DELETE && !self.is_own(&name) =>
                     {
                         Answer::Unclear { pause: self.pause(&name, verb, None) }
                     }
                     Sent::Written(lease) => {
-                        if verb == DELETE {
-                            self.deletion_pause = self.context.timing.retry_period;
-                        }
                         if let Some(effect) = effect {
                             self.context.metrics.record(effect);
                         }
@@ -410,8 +407,9 @@ impl<'g> Member<'g> {
     }
 
     /// Returns the time until the next request for a Lease whose last one has failed. It doubles
-    /// while the server has the Lease without the label, and while no Lease of a former member can
-    /// be deleted. A deletion can fail without an error.
+    /// while the server has the Lease without the label. It also doubles while deletions of Leases
+    /// of former members fail, and the watch shows that none is deleted. A deletion can fail
+    /// without an error.
     fn pause(&mut self, name: &LeaseName, verb: &str, error: Option<&GroupError>) -> Duration {
         let retry_period = self.context.timing.retry_period;
         let next = match error {
@@ -446,6 +444,9 @@ impl<'g> Member<'g> {
                 self.protocol.observed(now, &name, record.version, Some(&record));
             }
             Watched::Deleted(GroupLease { name, record, .. }) => {
+                if let LeaseName::Member(_) = name {
+                    self.deletion_pause = self.context.timing.retry_period;
+                }
                 self.known.forget(&self.api.format.name_of(&name), record.version);
                 self.protocol.observed(now, &name, record.version, None);
             }
@@ -491,9 +492,10 @@ impl<'g> Member<'g> {
         }
     }
 
-    /// Reports an error, unless a request with the same verb has just failed in the same way. Of
-    /// Leases without the label, reports one each minute. Also reports once a minute that the
-    /// member is not live or its annotation is not kept, and once each other error.
+    /// Reports an error, unless a request with the same verb has failed in the same way and none
+    /// has succeeded since. Of Leases without the label, reports one each minute. Also reports once
+    /// a minute that the member is not live or its annotation is not kept, and once each other
+    /// error.
     fn report(&mut self, error: &GroupError) {
         let is_due = match error {
             GroupError::Lease(error) => self.failing.failed(error),

@@ -88,7 +88,8 @@ pub enum GroupError {
     },
     /// The server has stored the Lease of this member without the annotation that states how far
     /// the member is ready to hold shards, or with another value. A member whose Lease does not say
-    /// that it is ready keeps its shards, and is assigned no others. A member whose Lease does not
+    /// that it is ready gets no shard if it holds none. If it holds shards, it keeps them, and it
+    /// takes free ones while no Lease says that its member is ready. A member whose Lease does not
     /// say that it stops is still assigned its share. Reported each minute.
     #[error(
         "the server has stored lease {lease} without the annotation {annotation} that this member \

@@ -77,13 +77,14 @@
 //! - A webhook removes the label of the group from the Leases of members: no member sees them, so
 //!   none becomes live. Each member deletes its Lease, and creates it again after pauses of up to a
 //!   minute ([`GroupError::Unlabelled`]).
-//! - A webhook removes the annotation that states the readiness of a member from its Lease: the
-//!   member gets no shards besides those that it holds ([`GroupError::Unannotated`]).
+//! - A webhook removes the annotation that states the readiness of a member from the Leases of
+//!   members: members that hold shards keep them and take free ones, and members without shards get
+//!   none ([`GroupError::Unannotated`]).
 //!
 //! The interval at which a member renews its own Lease is a third of the lease duration, or half of
 //! the renew deadline if that is shorter. While its watch is late, the interval is the retry
 //! period, because a renewal counts only once the watch has shown it. While its Lease does not say
-//! that it is ready, the interval is the retry period, too.
+//! that it is ready, the interval is the retry period, too, unless the member stops.
 //!
 //! The Leases of shards are written only when shards move. A member that stops releases each of its
 //! shards when the work on it has ended, and another member claims the shard at once. If a member

@@ -57,10 +57,10 @@
 //! 10. Shards are assigned to members whose Leases say that they are *ready*. A member says so
 //!     while it is live and not asked to stop. While it joins, it says so in its first renewal
 //!     only, and only if its view contains the creation. The others would wait for a member that
-//!     stays ready and is never live, because its view or the answers are late. A member that has
-//!     been ready and live for a time says that it is *settled*. Each member says that of itself,
-//!     so that all members agree on it as soon as their views agree. An owner that is not asked to
-//!     stop counts itself as ready even if its Lease was edited, and keeps its shards.
+//!     stays ready and is never live, because its view or the answers are late. A member that is
+//!     live, and has been ready for a time, says that it is *settled*. Each member says that of
+//!     itself, so that all members agree on it as soon as their views agree. An owner that is not
+//!     asked to stop counts itself as ready even if its Lease was edited, and keeps its shards.
 //! 11. A live member deletes the Lease of a fenced member once no shard names that member. While a
 //!     shard names it, the fenced Lease shows that the holder of the shard is dead (5): without the
 //!     Lease, the others would wait for the lease duration. A member deletes one such Lease at a

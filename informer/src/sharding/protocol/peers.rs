@@ -26,7 +26,7 @@ impl<T: Clone + Ord + AsRef<str>> Protocol<T> {
         let holders: Vec<_> = holders.collect();
         // An owner whose Lease was edited would give up all its shards for nothing: its next
         // renewal says again that it is ready.
-        let is_owner = !self.is_stopping && holders.contains(&Some(identity));
+        let is_owner = holders.contains(&Some(identity));
         let ready = self.view.peers.iter().filter_map(|peer| {
             let record = peer.seen.record.as_ref()?;
             let is_settled = record.readiness == Readiness::Settled;

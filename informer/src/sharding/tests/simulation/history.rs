@@ -61,9 +61,11 @@ pub enum Fact {
         object: Object,
         stored_by: Vec<usize>,
     },
-    /// The server has listed the objects for this machine.
+    /// A machine has received a list of the metadata of all objects, which the server made at this
+    /// time.
     Listed {
         machine: usize,
+        at: Duration,
     },
     /// The server has applied a write of a member's Lease by that member, sent at this time.
     Renewed {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use deltafifo::locks::Mutex;
 use futures_util::stream::unfold;
+use http::header::ACCEPT;
 use http::request::Parts;
 use http::{Method, Request, Response};
 use http_body::Frame;
@@ -125,6 +126,12 @@ impl Sent {
         let is_work = self.kind == Kind::Work;
         is_work.then_some(Fact::Sent { machine: self.machine, tenure, member })
     }
+}
+
+/// Returns whether a request asks for the metadata of objects only.
+pub fn is_of_metadata(parts: &Parts) -> bool {
+    let accepted = parts.headers.get(ACCEPT).and_then(|accepted| accepted.to_str().ok());
+    accepted.is_some_and(|accepted| accepted.contains("PartialObjectMetadata"))
 }
 
 /// Returns the fact that the server has applied a write, if that concerns a rule. `answer` is the

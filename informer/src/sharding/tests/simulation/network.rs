@@ -26,7 +26,7 @@ use tower::Service;
 use super::history::{Fact, History};
 use super::machine::{LocalClock, runtime};
 use super::message::{
-    Answer, Events, Kind, Outbox, Sent, applied, broken, refusal, streamed, whole,
+    Answer, Events, Kind, Outbox, Sent, applied, broken, is_of_metadata, refusal, streamed, whole,
 };
 use super::weather::{Fate, Outcome, Weather};
 
@@ -278,6 +278,7 @@ impl Network {
     /// Lets the server process a request now.
     fn serve(&mut self, now: Duration, arrival: Arrival) {
         let Arrival { machine, kind, sent, parts, body, answer, cut } = arrival;
+        let is_list = kind == Kind::ListObjects && is_of_metadata(&parts);
         let request = Request::from_parts(parts, Full::new(body));
         let mut server = self.server.clone();
         let (head, body) = self.runtime.block_on(async {
@@ -297,14 +298,12 @@ impl Network {
         if let Some(fact) = &fact {
             self.history.record(now, fact.clone());
         }
-        if kind == Kind::ListObjects && head.status.is_success() {
-            self.history.record(now, Fact::Listed { machine });
-        }
         let Some((to, delay)) = answer else { return };
         let answered = match fact {
             Some(Fact::Applied { tenure, object, version }) => {
                 Some(Fact::Answered { tenure, object, version })
             }
+            _ if is_list && head.status.is_success() => Some(Fact::Listed { machine, at: now }),
             _ => None,
         };
         let body = match body {

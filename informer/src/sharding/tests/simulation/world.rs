@@ -88,12 +88,14 @@ impl World {
             (0..count).map(|_| [1.0, 1.4, 1.0 + 0.4 * random.f64()][random.usize(..3)]).collect();
         let is_uniform = random.u8(..4) > 0;
         let all_settle = random.u8(..8) > 0;
+        let none_settles = !all_settle && random.bool();
         let durations = (0..count)
             .map(|_| {
                 let lease = if is_uniform { 15 } else { random.u64(9..=21) };
                 let lease = Duration::from_secs(lease);
                 let settle = Duration::from_secs([5, random.u64(..20)][random.usize(..2)]);
-                let settle = if all_settle || random.bool() { settle } else { NEVER };
+                let settles = all_settle || !none_settles && random.bool();
+                let settle = if settles { settle } else { NEVER };
                 Durations { lease, renew_deadline: lease * 2 / 3, settle }
             })
             .collect();

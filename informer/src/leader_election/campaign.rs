@@ -15,8 +15,8 @@ use tracing::Instrument;
 use super::metrics::Metrics;
 use super::{ElectionContext, LeaseError};
 use crate::lease::{
-    Answer, CandidateStep, Failing, FormerTerm, Hold, HoldOwner, LeaseApi, LeaseState, Loss,
-    Protocol, Timing, Watched,
+    Answer, CandidateStep, FormerTerm, Hold, HoldOwner, LeaseApi, LeaseState, Loss, Protocol,
+    Timing, Watched,
 };
 use crate::util::task;
 
@@ -77,7 +77,6 @@ impl Campaign {
             elected: Some(tenure),
             owner: None,
             logged_wait: false,
-            failing: Failing::default(),
         };
         let span = tracing::info_span!("leader_election", lease = shared.title(), identity);
         let task = tokio::spawn(runner.run(received).instrument(span));
@@ -122,7 +121,6 @@ type Sent = Result<Answer<Arc<str>, Arc<Object>>, LeaseError>;
 /// A request in flight.
 struct RequestInFlight {
     number: u64,
-    verb: &'static str,
     answer: BoxFuture<'static, Sent>,
 }
 
@@ -135,7 +133,6 @@ struct Runner {
     owner: Option<HoldOwner>,
     /// Whether the wait for a lease that is not free was logged.
     logged_wait: bool,
-    failing: Failing,
 }
 
 impl Runner {
@@ -148,13 +145,12 @@ impl Runner {
             let mut wake = None;
             match self.protocol.next(clock.now()) {
                 CandidateStep::Send { number, request } => {
-                    let verb = request.verb();
-                    if verb == "get" && self.protocol.held().is_some() {
+                    if request.verb() == "get" && self.protocol.held().is_some() {
                         self.shared.metrics.record(Metrics::slow_path);
                     }
                     let api = Arc::clone(&self.api);
                     let answer = async move { api.send(request).await }.boxed();
-                    in_flight = Some(RequestInFlight { number, verb, answer });
+                    in_flight = Some(RequestInFlight { number, answer });
                 }
                 CandidateStep::Wait(until) => wake = until.map(|until| until + self.jitter()),
                 CandidateStep::Lost(loss) => return CampaignEnd::Lost(loss),
@@ -174,8 +170,8 @@ impl Runner {
                     }
                 },
                 answer = answer(&mut in_flight) => {
-                    if let Some(RequestInFlight { number, verb, .. }) = in_flight.take() {
-                        self.answered(number, verb, answer);
+                    if let Some(RequestInFlight { number, .. }) = in_flight.take() {
+                        self.answered(number, answer);
                     }
                 }
                 Some(event) = watched.next() => self.watched(event),
@@ -211,10 +207,9 @@ impl Runner {
         }
     }
 
-    fn answered(&mut self, number: u64, verb: &'static str, answer: Sent) {
+    fn answered(&mut self, number: u64, answer: Sent) {
         let answer = match answer {
             Ok(answer) => {
-                self.failing.succeeded(verb);
                 // The answer to an abandoned attempt can be older than what the watch has shown.
                 if let Answer::State(state) = &answer
                     && self.protocol.is_in_progress(number)
@@ -233,10 +228,7 @@ impl Runner {
 
     fn watched(&mut self, event: Watched) {
         match event {
-            Watched::Open => {
-                self.failing.succeeded("watch");
-                self.protocol.set_watching(true);
-            }
+            Watched::Open => self.protocol.set_watching(true),
             Watched::Changed(state) => {
                 self.shared.observe(state.as_ref());
                 self.protocol.observed(self.shared.clock.now(), state);
@@ -251,7 +243,7 @@ impl Runner {
     /// Reports an error, unless a request with its verb has failed in the same way and none has
     /// succeeded since.
     fn report(&mut self, error: &LeaseError) {
-        if self.failing.failed(error) {
+        if self.api.must_report(error) {
             // The function is user code.
             if ignore_panic(|| (self.shared.on_error)(error)).is_none() {
                 tracing::error!(%error, "error handler panicked; the campaign continues");

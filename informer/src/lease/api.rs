@@ -75,7 +75,10 @@ impl LeaseApi {
         };
         match self.leases.answer(verb, &self.name, answer).await {
             Ok(state) => Ok(Answer::State(state)),
-            Err(error) if error.is_conflict() => Ok(Answer::Conflict),
+            Err(error) if error.is_conflict() => {
+                self.leases.succeeded(verb);
+                Ok(Answer::Conflict)
+            }
             Err(error) => Err(error),
         }
     }
@@ -125,6 +128,12 @@ impl LeaseApi {
                 sleep(self.retry_period.saturating_sub(began.elapsed())).await;
             }
         }
+    }
+
+    /// Records a failure. Returns whether it must be reported: no request with its verb has failed
+    /// in the same way since one has succeeded.
+    pub(crate) fn must_report(&self, error: &LeaseError) -> bool {
+        self.leases.must_report(error)
     }
 
     fn failed(&self, source: kube::Error) -> LeaseError {

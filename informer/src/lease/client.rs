@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use deltafifo::locks::Mutex;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use kube::api::Api;
@@ -73,16 +74,16 @@ fn advice(error: &kube::Error) -> &'static str {
 /// repeats, with the same verb and the same code, is reported once until a request with this verb
 /// succeeds, even if errors with other codes come in between.
 #[derive(Default)]
-pub(crate) struct Failing(Vec<(&'static str, Option<u16>)>);
+struct Failing(Vec<(&'static str, Option<u16>)>);
 
 impl Failing {
     /// Records that a request with this verb has succeeded.
-    pub(crate) fn succeeded(&mut self, verb: &str) {
+    fn succeeded(&mut self, verb: &str) {
         self.0.retain(|(failing, _)| *failing != verb);
     }
 
     /// Records a failure. Returns whether it must be reported.
-    pub(crate) fn failed(&mut self, error: &LeaseError) -> bool {
+    fn failed(&mut self, error: &LeaseError) -> bool {
         let is_new = !self.0.contains(&error.kind());
         if is_new {
             self.0.push(error.kind());
@@ -96,16 +97,19 @@ pub(crate) struct LeaseClient {
     pub(crate) api: Api<Lease>,
     namespace: String,
     limit: Duration,
+    failing: Mutex<Failing>,
 }
 
 impl LeaseClient {
     pub(crate) fn new(client: Client, namespace: &str, limit: Duration) -> Self {
         let api = Api::namespaced(client, namespace);
-        Self { api, namespace: namespace.to_owned(), limit }
+        Self { api, namespace: namespace.to_owned(), limit, failing: Mutex::default() }
     }
 
     /// Waits for the answer to a request for the Lease `name`, within the time limit. The error of
-    /// a refused write may be a [conflict](LeaseError::is_conflict).
+    /// a refused write may be a [conflict](LeaseError::is_conflict), which can mean that the Lease
+    /// is in another state: then the caller records that the request has
+    /// [succeeded](Self::succeeded).
     ///
     /// # Errors
     /// [`LeaseError`] if the request failed, or was not answered in time.
@@ -116,9 +120,24 @@ impl LeaseClient {
         request: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, LeaseError> {
         match timeout(self.limit, request).await {
-            Ok(answer) => answer.map_err(|source| self.failed(verb, name, source)),
+            Ok(answer) => {
+                let answer = answer.map_err(|source| self.failed(verb, name, source))?;
+                self.succeeded(verb);
+                Ok(answer)
+            }
             Err(_) => Err(LeaseError::Timeout { verb, lease: self.title(name), limit: self.limit }),
         }
+    }
+
+    /// Records that a request with this verb has succeeded, so that its errors are reported again.
+    pub(crate) fn succeeded(&self, verb: &str) {
+        self.failing.lock().succeeded(verb);
+    }
+
+    /// Records a failure. Returns whether it must be reported: no request with its verb has failed
+    /// in the same way since one has succeeded.
+    pub(crate) fn must_report(&self, error: &LeaseError) -> bool {
+        self.failing.lock().failed(error)
     }
 
     /// Returns the error of a request that the server or the connection has failed.

@@ -20,8 +20,8 @@ mod object;
 mod protocol;
 
 pub(crate) use api::{LeaseApi, LeaseState, Watched};
+pub(crate) use client::LeaseClient;
 pub use client::LeaseError;
-pub(crate) use client::{Failing, LeaseClient};
 pub(crate) use clocks::Clocks;
 pub(crate) use fence::fenced;
 pub use fence::is_lost;

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::error::{GroupError, RunError};
 use super::object::{GroupFormat, GroupLease, Labelled, LeaseName, parse_version};
 use super::protocol::{GroupTiming, Write};
-use crate::lease::LeaseClient;
+use crate::lease::{LeaseClient, LeaseError};
 use crate::util::random::random_for;
 
 /// The name of all Leases of the group in errors.
@@ -104,10 +104,17 @@ impl GroupApi {
                     // A webhook or a quota has refused the creation, or the object was deleted.
                     return Err(GroupError::Lease(error));
                 }
+                self.leases.succeeded(verb);
                 Ok(Sent::Conflict)
             }
             Err(error) => Err(GroupError::Lease(error)),
         }
+    }
+
+    /// Records a failure. Returns whether it must be reported: no request with its verb has failed
+    /// in the same way since one has succeeded.
+    pub(super) fn must_report(&self, error: &LeaseError) -> bool {
+        self.leases.must_report(error)
     }
 
     /// Returns whether a Lease exists. Lists, because a member needs no permission to get.
@@ -165,8 +172,8 @@ impl GroupApi {
     /// between two lists grows to a quarter of the time for which they have failed. It is at least
     /// the retry period and at most the lease duration.
     ///
-    /// The first list comes after a watch of it has begun, so a member that may not watch joins no
-    /// group. Later lists come at once: renewals count when they have been seen.
+    /// The initial list comes after a watch of it has begun, so a member that may not watch joins
+    /// no group. Later lists come at once: renewals count when they have been seen.
     pub(super) fn watch(&self) -> impl Stream<Item = Watched> {
         let GroupTiming { lease_duration, retry_period, .. } = self.timing;
         stream! {

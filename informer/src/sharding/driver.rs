@@ -23,9 +23,10 @@ use super::metrics::Metrics;
 use super::mutants::TaskMutant;
 use super::object::{GroupLease, LeaseName, annotation_of};
 use super::participants::{REPORT_EVERY, reporting};
-use super::protocol::{Answer, MemberEnd, MemberStep, Protocol, Readiness, Request, Write};
+use super::protocol::{Answer, MemberEnd, MemberStep, Protocol, Request, Write};
 use super::shards::ShardSet;
-use crate::lease::{Clocks, Failing};
+use super::stated::StatedReadiness;
+use crate::lease::Clocks;
 
 /// The shortest time for which a fill waits for further shards. The owners of shards that move to
 /// one member at a time release them within milliseconds of each other, unless work continues.
@@ -156,8 +157,6 @@ struct Answered {
     verb: &'static str,
     /// Whether the request claims a shard, or releases one.
     effect: Option<fn(&Metrics)>,
-    /// The readiness that the request writes into the member's own Lease.
-    readiness: Option<Readiness>,
     sent: Result<Sent, GroupError>,
 }
 
@@ -203,7 +202,7 @@ struct Member<'g> {
     /// Whether the deletion of the member's own Lease was requested, so all shards are released.
     has_deleted: bool,
     mismatch: Option<RunError>,
-    failing: Failing,
+    stated: StatedReadiness,
     /// The next pause before each Lease that the server has without the label of the group.
     pauses: HashMap<LeaseName, Duration>,
     /// The next pause after the deletion of a former member's Lease has failed.
@@ -240,7 +239,7 @@ impl<'g> Member<'g> {
             deadline: None,
             has_deleted: false,
             mismatch: None,
-            failing: Failing::default(),
+            stated: StatedReadiness::default(),
             pauses: HashMap::new(),
             deletion_pause: context.timing.retry_period,
             reported: BTreeSet::new(),
@@ -356,15 +355,16 @@ impl<'g> Member<'g> {
         };
         let is_own = self.is_own(&name);
         self.has_deleted |= is_own && matches!(write, Write::Delete { .. });
-        let readiness = match write {
-            Write::Replace { readiness, .. } if is_own => Some(readiness),
-            _ => None,
-        };
+        if let Write::Create { readiness, .. } | Write::Replace { readiness, .. } = write
+            && is_own
+        {
+            self.stated.sent(number, readiness);
+        }
         let known = self.known.get(&self.api.format.name_of(&name));
         let (api, verb) = (Arc::clone(&self.api), verb_of(&write));
         let answered = async move {
             let sent = api.send(name.clone(), write, known).await;
-            Answered { name, number, verb, effect, readiness, sent }
+            Answered { name, number, verb, effect, sent }
         };
         self.requests.push(answered.boxed());
     }
@@ -374,30 +374,27 @@ impl<'g> Member<'g> {
     }
 
     fn answered(&mut self, answered: Answered) {
-        let Answered { name, number, verb, effect, readiness, sent } = answered;
+        let Answered { name, number, verb, effect, sent } = answered;
         let answer = match sent {
-            Ok(sent) => {
-                self.failing.succeeded(verb);
-                match sent {
-                    // A finalizer keeps the Lease, a webhook refuses, or another member was faster.
-                    Sent::Written(Some(_)) | Sent::Conflict
-                        if verb == DELETE && !self.is_own(&name) =>
-                    {
-                        Answer::Unclear { pause: self.pause(&name, verb, None) }
-                    }
-                    Sent::Written(lease) => {
-                        if let Some(effect) = effect {
-                            self.context.metrics.record(effect);
-                        }
-                        if let Some(lease) = &lease {
-                            self.learn(lease);
-                            self.check_readiness(lease, readiness);
-                        }
-                        Answer::Written(lease.map(|lease| lease.record))
-                    }
-                    Sent::Conflict => Answer::Conflict,
-                }
+            // A finalizer keeps the Lease, a webhook refuses, or another member was faster.
+            Ok(Sent::Written(Some(_)) | Sent::Conflict)
+                if verb == DELETE && !self.is_own(&name) =>
+            {
+                Answer::Unclear { pause: self.pause(&name, verb, None) }
             }
+            Ok(Sent::Written(lease)) => {
+                if let Some(effect) = effect {
+                    self.context.metrics.record(effect);
+                }
+                if self.is_own(&name) {
+                    self.stated.applied(number);
+                }
+                if let Some(lease) = &lease {
+                    self.learn(lease);
+                }
+                Answer::Written(lease.map(|lease| lease.record))
+            }
+            Ok(Sent::Conflict) => Answer::Conflict,
             Err(error) => {
                 self.report(&error);
                 Answer::Unclear { pause: self.pause(&name, verb, Some(&error)) }
@@ -427,7 +424,6 @@ impl<'g> Member<'g> {
         let now = self.context.clock.now();
         match event {
             Watched::Listed(version, leases) => {
-                self.failing.succeeded("list");
                 self.log_wait(&leases);
                 self.known.forget_all(version);
                 for lease in &leases {
@@ -437,7 +433,7 @@ impl<'g> Member<'g> {
                     leases.into_iter().map(|lease| (lease.name, lease.record)).collect();
                 self.protocol.listed(now, version, &leases);
             }
-            Watched::Open => self.failing.succeeded("watch"),
+            Watched::Open => {}
             Watched::Changed(lease) => {
                 self.learn(&lease);
                 let GroupLease { name, record, .. } = lease;
@@ -476,20 +472,21 @@ impl<'g> Member<'g> {
         }
     }
 
-    /// Records a state of a Lease, which has the label.
+    /// Records a state of a Lease, which has the label. Reports that the member's own Lease no
+    /// longer has the readiness that was written into it.
     fn learn(&mut self, lease: &GroupLease) {
         self.pauses.remove(&lease.name);
         let name = self.api.format.name_of(&lease.name);
-        self.known.learn(name, lease.record.version, &lease.object);
-    }
-
-    /// Reports that the server has not kept the readiness that was written into a Lease.
-    fn check_readiness(&mut self, lease: &GroupLease, written: Option<Readiness>) {
-        if let Some(written) = written.filter(|written| *written != lease.record.readiness) {
-            let object = self.api.format.name_of(&lease.name);
-            let lease = format!("{}/{object}", self.api.format.namespace);
+        let GroupLease { record, .. } = lease;
+        // Another member that fences the Lease takes the holder out.
+        if self.is_own(&lease.name)
+            && record.holder.as_ref() == Some(&self.identity)
+            && let Some(written) = self.stated.lost(record.version, record.readiness)
+        {
+            let lease = format!("{}/{name}", self.api.format.namespace);
             self.report(&GroupError::Unannotated { lease, annotation: annotation_of(written) });
         }
+        self.known.learn(name, lease.record.version, &lease.object);
     }
 
     /// Reports an error, unless a request with the same verb has failed in the same way and none
@@ -498,7 +495,7 @@ impl<'g> Member<'g> {
     /// error.
     fn report(&mut self, error: &GroupError) {
         let is_due = match error {
-            GroupError::Lease(error) => self.failing.failed(error),
+            GroupError::Lease(error) => self.api.must_report(error),
             GroupError::Foreign { .. }
             | GroupError::Unlabelled { .. }
             | GroupError::Unannotated { .. }

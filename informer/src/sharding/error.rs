@@ -86,15 +86,16 @@ pub enum GroupError {
         /// The error of the deletion of the Lease, if that failed.
         source: Option<Box<LeaseError>>,
     },
-    /// The server has stored the Lease of this member without the annotation that states how far
-    /// the member is ready to hold shards, or with another value. A member whose Lease does not say
-    /// that it is ready gets no shard if it holds none. If it holds shards, it keeps them, and it
-    /// takes free ones while no Lease says that its member is ready. A member whose Lease does not
-    /// say that it stops is still assigned its share. Reported each minute.
+    /// The Lease of this member lacks the annotation that states how far the member is ready to
+    /// hold shards, or has it with another value than this member has written: a webhook or a
+    /// policy changes the writes, or another client changes the Lease after them. A member whose
+    /// Lease does not say that it is ready gets no shard if it holds none. If it holds shards, it
+    /// keeps them, and it takes free ones while no Lease says that its member is ready. A member
+    /// whose Lease does not say that it stops is still assigned its share. Reported each minute.
     #[error(
         "the server has stored lease {lease} without the annotation {annotation} that this member \
          has written, so the group assigns a wrong number of shards to this member; find the \
-         webhook or policy that changes the annotation, and exempt these leases"
+         webhook, policy or controller that changes the annotation, and exempt these leases"
     )]
     Unannotated {
         /// Namespace and name of the lease.

@@ -77,9 +77,9 @@
 //! - A webhook removes the label of the group from the Leases of members: no member sees them, so
 //!   none becomes live. Each member deletes its Lease, and creates it again after pauses of up to a
 //!   minute ([`GroupError::Unlabelled`]).
-//! - A webhook removes the annotation that states the readiness of a member from the Leases of
-//!   members: members that hold shards keep them and take free ones, and members without shards get
-//!   none ([`GroupError::Unannotated`]).
+//! - A webhook or another client removes the annotation that states the readiness of a member from
+//!   the Leases of members: members that hold shards keep them and take free ones, and members
+//!   without shards get none ([`GroupError::Unannotated`]).
 //!
 //! The interval at which a member renews its own Lease is a third of the lease duration, or half of
 //! the renew deadline if that is shorter. While its watch is late, the interval is the retry
@@ -148,6 +148,7 @@
 // * `driver.rs`, `known.rs`: run the protocol, with the newest known states of the Leases.
 // * `gate.rs`, `permit.rs`: the permits of the work on shards.
 // * `drains.rs`: the shards whose work has not ended.
+// * `stated.rs`: the readiness that a member has written, to notice who changes it.
 // * `participants.rs`: the controllers and informers that take part in hand-overs.
 // * `group.rs`, `builder.rs`, `error.rs`, `metrics.rs`: the group, as the program sees it.
 
@@ -172,6 +173,7 @@ mod shards;
 mod source;
 #[cfg(feature = "runtime")]
 mod spread;
+mod stated;
 #[cfg(test)]
 mod tests;
 

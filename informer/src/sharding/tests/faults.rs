@@ -1,10 +1,14 @@
 //! Tests of servers that fail or refuse requests, and of Leases with unexpected contents.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use deltafifo_testkit::{After, ApiServer, Fault, Resource, Verb, status};
+use deltafifo_testkit::{After, ApiServer, Fault, Request, Resource, Verb, status};
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
+use kube::api::{Api, Patch, PatchParams};
 use kube::client::Body;
+use kube::core::Status;
 use metrics_util::debugging::DebuggingRecorder;
 use serde_json::json;
 use tokio::sync::watch;
@@ -498,6 +502,80 @@ async fn annotation_that_the_server_removes_from_the_leases_of_members_is_report
     sleep(200 * SECOND).await;
     assert!(permit.is_held());
     assert!(replica.reported().len() >= 6, "{:?}", replica.reported());
+}
+
+/// Returns a client of the server beside another client, which removes the annotations from each
+/// Lease of a member that the first one has updated.
+fn undone(server: &ApiServer) -> Client {
+    let client = server.client();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let client = client.clone();
+        async move {
+            let is_update = request.method() == http::Method::PUT;
+            let uri = request.uri().clone();
+            let response = client.send(request).await?;
+            if is_update && uri.path().contains("/counter-member-") && response.status() == 200 {
+                let patch = json!({ "metadata": { "annotations": null } }).to_string();
+                let patched = http::Request::patch(uri)
+                    .header("content-type", "application/merge-patch+json")
+                    .body(Body::from(patch.into_bytes()))
+                    .unwrap();
+                assert_eq!(client.send(patched).await?.status(), 200);
+            }
+            Ok::<_, kube::Error>(response)
+        }
+    });
+    Client::new(service, "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn annotation_that_another_client_removes_after_each_update_is_reported_each_minute() {
+    let server = server();
+    let replica = Replica::start_with(builder_of(undone(&server), "a"));
+    sleep(200 * SECOND).await;
+    let reported = replica.reported();
+    assert_eq!(reported.len(), 4, "{reported:?}");
+    for error in &reported {
+        assert!(error.contains("has stored lease shop/counter-member-a."), "{error}");
+        assert!(error.contains("without the annotation deltafifo/readiness="), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn annotation_that_is_removed_once_is_reported_once() {
+    let server = server();
+    let replica = Replica::start(&server, "a");
+    replica.owns(16).await;
+    sleep(60 * SECOND).await;
+    let [member] = &*members(&server).await else { panic!("there is one member") };
+    let api: Api<Lease> = Api::namespaced(server.client(), "shop");
+    let patch = Patch::Merge(json!({ "metadata": { "annotations": null } }));
+    api.patch(&name_of(member), &PatchParams::default(), &patch).await.unwrap();
+    sleep(200 * SECOND).await;
+    assert_eq!(replica.group.owned().borrow().len(), 16);
+    let reported = replica.reported();
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    assert!(reported[0].contains("the annotation deltafifo/readiness=settled"), "{reported:?}");
+}
+
+/// A creation that is refused with 409 is followed by a list of the Lease.
+#[tokio::test(start_paused = true)]
+async fn error_of_a_list_is_reported_again_after_a_list_that_succeeded() {
+    let server = server();
+    let exists = Status::failure("the Lease exists", "AlreadyExists").with_code(409);
+    server.fault(Fault::status(exists).on(Verb::Create).times(usize::MAX));
+    let lists = AtomicUsize::new(0);
+    let is_uneven = move |request: &Request| {
+        let is_of_one = request.parameter("fieldSelector").is_some();
+        is_of_one && lists.fetch_add(1, Ordering::Relaxed) % 2 == 0
+    };
+    let failing = Fault::status(status::internal_error("etcd has no leader"));
+    server.fault(failing.on(Verb::List).when(is_uneven).times(2));
+    let replica = Replica::start_with(builder_of(server.client(), "a"));
+    sleep(100 * SECOND).await;
+    let reported = replica.reported();
+    let lists = reported.iter().filter(|error| error.contains("cannot list"));
+    assert_eq!(lists.count(), 2, "{reported:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -37,3 +37,27 @@ impl Clocks {
         now.monotonic >= self.monotonic || now.wall >= self.wall
     }
 }
+
+/// The clocks of the worlds that the searches of the protocols visit.
+#[cfg(test)]
+pub(crate) mod explored {
+    use std::time::Duration;
+
+    use super::Clocks;
+
+    /// The length of a tick, in milliseconds, by a clock with a rate of 100 %.
+    pub(crate) const TICK: u64 = 100;
+
+    /// The present, by every clock.
+    pub(crate) const NOW: Clocks =
+        Clocks { monotonic: Duration::from_secs(100), wall: Duration::from_secs(100) };
+
+    /// A step of a wall clock, longer than any lease.
+    pub(crate) const WALL_STEP: Duration = Duration::from_millis(20 * TICK);
+
+    /// Returns `time` moved into the past by `elapsed`, since a clock has advanced by that, and
+    /// [`NOW`] stays. `Duration::MAX` stays: it is the deadline of a mutant that ignores the clock.
+    pub(crate) fn past(time: Duration, elapsed: Duration) -> Duration {
+        if time == Duration::MAX { time } else { time.saturating_sub(elapsed) }
+    }
+}

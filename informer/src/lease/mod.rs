@@ -23,6 +23,8 @@ pub(crate) use api::{LeaseApi, LeaseState, Watched};
 pub(crate) use client::LeaseClient;
 pub use client::LeaseError;
 pub(crate) use clocks::Clocks;
+#[cfg(test)]
+pub(crate) use clocks::explored;
 pub(crate) use fence::fenced;
 pub use fence::is_lost;
 #[cfg(test)]

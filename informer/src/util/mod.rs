@@ -9,6 +9,8 @@ pub(crate) mod mutant;
 pub(crate) mod random;
 #[cfg(all(test, feature = "leader-election"))]
 pub(crate) mod search;
+#[cfg(all(test, feature = "leader-election"))]
+pub(crate) mod seeds;
 pub(crate) mod slab;
 pub(crate) mod sleep;
 pub(crate) mod task;

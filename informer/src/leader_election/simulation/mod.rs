@@ -15,11 +15,8 @@
 mod log;
 mod network;
 
-use std::num::NonZero;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::available_parallelism;
 use std::time::Duration;
 
 use deltafifo_testkit::{ApiServer, Verb};
@@ -35,6 +32,7 @@ use super::Term;
 use super::tests::{builder_of, lease, leases, server};
 use crate::lease::{CHOSEN_MUTANT, Mutant, set_wall_clock};
 use crate::util::mutant::with_chosen;
+use crate::util::seeds::{Total, check, on_all_cores};
 use log::{Log, Outcome};
 use network::{Kind, Network, Weather};
 
@@ -347,45 +345,15 @@ fn history(seed: u64) -> Outcome {
     runtime.block_on(simulate(seed))
 }
 
-fn number(variable: &str) -> Option<u64> {
-    let value = std::env::var(variable).ok()?;
-    Some(value.parse().unwrap_or_else(|_| panic!("{variable} must be a number: {value}")))
-}
-
 #[test]
 fn no_history_has_two_leaders() {
-    let seeds = match number("SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("SEEDS").unwrap_or(20),
-    };
-    let began = std::time::Instant::now();
-    // Each thread takes the next seed.
-    let next = AtomicU64::new(seeds.start);
-    let worker = || {
-        let (mut terms, mut faults) = (0, 0);
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end {
-                return (terms, faults);
-            }
-            let Outcome { lines, violations, leaders, faults: failed } = history(seed);
-            if !violations.is_empty() || number("SEED").is_some() {
-                println!("{}", lines.join("\n"));
-            }
-            assert!(violations.is_empty(), "rerun with SEED={seed}: {}", violations.join("; "));
-            assert!(leaders > 0, "no leader; rerun with SEED={seed}");
-            (terms, faults) = (terms + leaders, faults + failed);
-        }
-    };
-    let threads = available_parallelism().map_or(1, NonZero::get);
-    let (terms, faults) = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().fold((0, 0), |(terms, faults), worker| {
-            let (more_terms, more_faults) = worker.join().expect("no history has two leaders");
-            (terms + more_terms, faults + more_faults)
-        })
+    let total = on_all_cores(|seed| {
+        let Outcome { lines, violations, leaders, faults } = history(seed);
+        check(seed, &lines.join("\n"), &violations);
+        assert!(leaders > 0, "no leader; rerun with SEED={seed}");
+        [leaders as u64, u64::from(faults)]
     });
-    let (seeds, seconds) = (seeds.end - seeds.start, began.elapsed().as_secs());
+    let Total { counts: [terms, faults], seeds, seconds } = total;
     println!("leader election: seeds={seeds} seconds={seconds} terms={terms} faults={faults}");
 }
 

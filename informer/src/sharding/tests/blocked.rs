@@ -1,70 +1,75 @@
 //! A test of a reconcile that blocks its thread.
 
 use std::convert::Infallible;
-use std::sync::Arc;
-use std::time::Duration;
+use std::pin::pin;
+use std::sync::{Arc, Barrier, mpsc};
+use std::thread;
 
-use deltafifo_testkit::{ApiServer, Resource};
+use deltafifo_testkit::{Resource, Verb};
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use metrics_util::debugging::DebuggingRecorder;
-use serde_json::json;
-use tokio::sync::{Notify, mpsc};
-use tokio::time::timeout;
+use tokio::sync::Notify;
+use tokio::time::sleep;
 
-use super::rig::{HOUR, Replica, builder_of, gauge, holder, leases, object_of};
+use super::rig::*;
 use crate::runtime::controller::Action;
 use crate::runtime::{Controller, watcher};
+use crate::sharding::Permit;
 
 /// Nothing can end such a reconcile, so its member keeps the shard and renews its Lease.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+///
+/// The controller has a runtime of its own. While the reconcile blocks the only thread of that
+/// runtime, the paused clock of the member goes on.
+#[tokio::test(start_paused = true)]
 async fn shard_is_not_released_while_a_reconcile_blocks_its_thread_beyond_the_drain_timeout() {
-    let server = ApiServer::builder().resource(leases()).resource(Resource::config_maps()).build();
-    for name in (0..16).map(|shard| format!("counter-shard-{shard:03}")) {
-        server.apply(super::rig::lease(&name, &json!(null))).unwrap();
-    }
-    let mut map = json!(object_of(0));
-    map["kind"] = json!("ConfigMap");
-    map["apiVersion"] = json!("v1");
-    server.apply(map).unwrap();
-
+    let server = server();
+    server.register(Resource::config_maps());
+    write_map(&server, 0, 1);
     let recorder = DebuggingRecorder::new();
-    let builder = builder_of(server.client(), "a")
-        .lease_duration(Duration::from_secs(3))
-        .renew_deadline(Duration::from_secs(2))
-        .retry_period(Duration::from_millis(400))
-        .drain_timeout(Duration::from_millis(200));
-    let mut replica = metrics::with_local_recorder(&recorder, || Replica::start_with(builder));
-    let began = Arc::new(Notify::new());
-    let may_stop = Arc::clone(&began);
-    let (sender, mut ended) = mpsc::unbounded_channel();
-    let seen = server.clone();
-    let controller =
-        Controller::new(Api::<ConfigMap>::all(server.client()), watcher::Config::default())
-            .sharded(&replica.group)
-            .run(
-                move |_: Arc<ConfigMap>, _| {
-                    let (began, seen, sender) = (Arc::clone(&began), seen.clone(), sender.clone());
-                    async move {
-                        began.notify_one();
-                        // Longer than the lease duration and the drain timeout.
-                        std::thread::sleep(Duration::from_secs(4));
-                        let _ = sender.send(holder(&seen, 0));
-                        Ok::<_, Infallible>(Action::await_change())
-                    }
-                },
-                |_, _, _| Action::await_change(),
-                Arc::new(()),
-            )
-            .for_each(|_| async {});
-    let controller = tokio::spawn(controller);
-    timeout(HOUR, may_stop.notified()).await.unwrap();
+    let mut replica = metrics::with_local_recorder(&recorder, || Replica::start(&server, "a"));
+    let (began, may_end) = (Arc::new(Notify::new()), Arc::new(Barrier::new(2)));
+    let (sender, was_held) = mpsc::channel();
+    let controller = thread::spawn({
+        let (server, group) = (server.clone(), replica.group.clone());
+        let (began, may_end) = (Arc::clone(&began), Arc::clone(&may_end));
+        let reconcile = move |_: Arc<ConfigMap>, _| {
+            let (began, may_end, sender) = (began.clone(), may_end.clone(), sender.clone());
+            async move {
+                began.notify_one();
+                may_end.wait();
+                sender.send(Permit::current().unwrap().is_held()).unwrap();
+                Ok::<_, Infallible>(Action::await_change())
+            }
+        };
+        let first_result =
+            async move {
+                let maps = Api::<ConfigMap>::all(server.client());
+                let results = Controller::new(maps, watcher::Config::default())
+                    .sharded(&group)
+                    .run(reconcile, |_, _, _| Action::await_change(), Arc::new(()));
+                pin!(results).next().await.unwrap().unwrap();
+            };
+        || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+            runtime.unwrap().block_on(first_result);
+        }
+    });
+    // Without a timeout: the paused clock passes hours while the other thread lists the objects.
+    began.notified().await;
     replica.stop();
+    // Longer than the drain timeout and the lease duration.
+    sleep(60 * SECOND).await;
+    server.forget_requests();
+    sleep(60 * SECOND).await;
+    assert_eq!(members(&server).await, [holder(&server, 0)]);
+    assert!(count(&server, &[Verb::Update]) >= 10, "the member renews its Lease");
+    assert_eq!(holder(&server, 1), "", "no reconcile works on the other shards");
+    may_end.wait();
+    controller.join().unwrap();
+    assert_eq!(was_held.recv(), Ok(false), "the drain timeout has passed");
     assert_eq!(replica.ended().await, Ok(()));
-    let holder_at_end = ended.recv().await.unwrap();
-    assert!(holder_at_end.starts_with("a_"), "{holder_at_end:?}");
     assert_eq!(holder(&server, 0), "", "it is released when the reconcile has ended");
     assert_eq!(gauge(&recorder, "shard_group_draining_shards"), Some(0.0));
-    controller.abort();
 }

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use super::rig::{HOUR, Replica, SECOND, builder_of, leases, object_of};
+use super::rig::*;
 use crate::leader_election::{LeaderElector, LeaseLock};
 use crate::runtime::controller::{Action, RunnerError};
 use crate::runtime::{Controller, controller, watcher};
@@ -22,26 +22,11 @@ use crate::sharding::{ObjectId, Permit, ShardBy, ShardSet};
 
 /// Returns a server with the Leases of the group, and a config map in each shard.
 fn server() -> ApiServer {
-    let server = ApiServer::builder()
-        .resource(leases())
-        .resource(Resource::config_maps())
-        .resource(Resource::pods())
-        .build();
-    for name in (0..16).map(|shard| format!("counter-shard-{shard:03}")) {
-        server.apply(super::rig::lease(&name, &json!(null))).unwrap();
-    }
-    server.apply(super::rig::lease("counter", &json!(null))).unwrap();
-    (0..16).for_each(|shard| write(&server, shard, 1));
+    let server = super::rig::server();
+    server.register(Resource::config_maps());
+    server.register(Resource::pods());
+    (0..16).for_each(|shard| write_map(&server, shard, 1));
     server
-}
-
-/// Writes the config map of a shard.
-fn write(server: &ApiServer, shard: u8, value: u32) {
-    let mut map = json!(object_of(shard));
-    map["kind"] = json!("ConfigMap");
-    map["apiVersion"] = json!("v1");
-    map["data"] = json!({ "value": value.to_string() });
-    server.apply(map).unwrap();
 }
 
 /// The record of all replicas' work.
@@ -55,7 +40,7 @@ struct World {
     dropped: Mutex<usize>,
     /// The deletions that were handled: the replica and the object.
     deleted: Mutex<Vec<(String, String)>>,
-    errors: Mutex<Vec<String>>,
+    errors: Arc<Mutex<Vec<String>>>,
     /// How objects are assigned to shards, if not by key.
     by: Mutex<Option<ShardBy>>,
     /// Reconciles do not end while this is true.
@@ -135,7 +120,7 @@ impl Worker {
         *world.by.lock() = Some(by);
         let replica = Replica::start_with(builder_of(server.client(), pod).by(by));
         let maps = Api::<ConfigMap>::all(server.client());
-        let (reconciling, deleting, failing) = (world.clone(), world.clone(), world.clone());
+        let (reconciling, deleting) = (world.clone(), world.clone());
         let controller = Controller::new(maps, watcher::Config::default())
             .owns(Api::<Pod>::all(server.client()), watcher::Config::default())
             .sharded(&replica.group)
@@ -156,15 +141,7 @@ impl Worker {
                 |_, _, _| Action::await_change(),
                 Arc::new(()),
             )
-            .for_each(move |result| {
-                // Lists and watches may fail in a test.
-                if let Err(error) = result
-                    && !matches!(error, controller::Error::QueueError(_))
-                {
-                    failing.errors.lock().push(error.to_string());
-                }
-                async {}
-            });
+            .for_each(collect_errors(Arc::clone(&world.errors)));
         Self { replica, controller: tokio::spawn(controller) }
     }
 }
@@ -211,7 +188,7 @@ async fn moved_objects_are_reconciled_by_their_new_owner_alone() {
     assert_eq!(world.reconciled("b"), names(of_b));
     assert!(world.reconciled("a").is_empty());
 
-    (0..16).for_each(|shard| write(&server, shard, 2));
+    (0..16).for_each(|shard| write_map(&server, shard, 2));
     settled().await;
     let of_a = a.replica.owns(8).await;
     assert_eq!(world.reconciled("a"), names(of_a));
@@ -234,7 +211,7 @@ async fn each_object_is_reconciled_by_one_member_at_a_time_while_members_come_an
     for (round, pod) in ["a", "b", "c", "d", "e"].into_iter().enumerate() {
         workers.push(Worker::start(&server, &world, pod));
         for second in 0..40 {
-            (0..16).for_each(|shard| write(&server, shard, second));
+            (0..16).for_each(|shard| write_map(&server, shard, second));
             sleep(SECOND / 4).await;
         }
         if round >= 2 {
@@ -243,7 +220,7 @@ async fn each_object_is_reconciled_by_one_member_at_a_time_while_members_come_an
             oldest.replica.ended().await.unwrap();
         }
     }
-    (0..16).for_each(|shard| write(&server, shard, 100));
+    (0..16).for_each(|shard| write_map(&server, shard, 100));
     sleep(30 * SECOND).await;
     let done = world.done.lock();
     for name in names((0..16).collect()) {
@@ -346,7 +323,7 @@ async fn shard_is_owned_once_the_store_has_the_last_write_of_the_former_owner() 
     server.fault(Fault::silence().on(Verb::Watch).when(is_of_maps));
     let b = Worker::start(&server, &world, "b");
     watched_twice(&server, is_of_maps).await;
-    (0..16).for_each(|shard| write(&server, shard, 2));
+    (0..16).for_each(|shard| write_map(&server, shard, 2));
     sleep(60 * SECOND).await;
     assert!(b.replica.group.owned().borrow().is_empty(), "its store is out of date");
     b.replica.owns(8).await;
@@ -421,7 +398,7 @@ async fn object_that_is_created_again_is_reconciled_by_the_owner_of_its_uid() {
     let name = object_of(3).name_any();
     for round in 2..20 {
         server.delete(&Resource::config_maps(), "shop", &name).unwrap();
-        write(&server, 3, round);
+        write_map(&server, 3, round);
         settled().await;
     }
     assert_eq!(world.done.lock().len(), 18);
@@ -444,7 +421,7 @@ async fn object_that_was_created_again_with_a_uid_of_another_shard_does_not_dela
     watched_twice(&server, is_of_maps).await;
     for shard in 0..16 {
         server.delete(&Resource::config_maps(), "shop", &object_of(shard).name_any()).unwrap();
-        write(&server, shard, 2);
+        write_map(&server, shard, 2);
     }
     // The watch of `b` begins when the reflector gives the silent one up.
     let is_watch = |request: &&deltafifo_testkit::Request| {

@@ -39,8 +39,7 @@ fn server() -> ApiServer {
 
 /// Writes the object of a shard.
 fn write(server: &ApiServer, kind: &str, shard: u8, value: u32) {
-    let mut object = json!({ "kind": kind, "apiVersion": "v1" });
-    object["metadata"] = json!(object_of(shard).metadata);
+    let mut object = json_of(kind, shard);
     object["metadata"]["labels"] = json!({ "value": value.to_string() });
     server.apply(object).unwrap();
 }

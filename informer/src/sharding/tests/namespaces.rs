@@ -2,7 +2,6 @@
 
 use deltafifo_testkit::ApiServer;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
-use serde_json::json;
 use tokio::time::sleep;
 
 use super::rig::*;
@@ -31,12 +30,7 @@ async fn groups_of_one_name_in_two_namespaces_do_not_disturb_each_other() {
     let recorder = DebuggingRecorder::new();
     let _guard = metrics::set_default_local_recorder(&recorder);
     let server: ApiServer = server();
-    let shards = (0..8).map(|shard| format!("counter-shard-{shard:03}"));
-    for name in shards.chain(["counter".to_owned()]) {
-        let mut lease = lease(&name, &json!(null));
-        lease["metadata"]["namespace"] = json!("mall");
-        server.apply(lease).unwrap();
-    }
+    apply_leases(&server, "mall", 8);
     let of_shop = Replica::start(&server, "a");
     // Other settings would end a group that reads the Leases of the first one.
     let builder = ShardGroup::builder(server.client(), "mall", "counter");

@@ -10,7 +10,6 @@ use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::DeleteParams;
 use kube::{Api, ResourceExt};
-use serde_json::json;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -25,17 +24,8 @@ use crate::sharding::{Permit, ShardSet};
 fn server() -> ApiServer {
     let server = super::rig::server();
     server.register(Resource::config_maps());
-    (0..16).for_each(|shard| write(&server, shard, 1));
+    (0..16).for_each(|shard| write_map(&server, shard, 1));
     server
-}
-
-/// Writes the config map of a shard.
-fn write(server: &ApiServer, shard: u8, value: u32) {
-    let mut map = json!(object_of(shard));
-    map["kind"] = json!("ConfigMap");
-    map["apiVersion"] = json!("v1");
-    map["data"] = json!({ "value": value.to_string() });
-    server.apply(map).unwrap();
 }
 
 /// Starts a replica, with a controller of the config maps that `configure` has changed. Failed
@@ -100,7 +90,7 @@ async fn graceful_shutdown_lets_reconciles_end_with_their_permits() {
     replica.owns(16).await;
     settled().await;
     drop(trigger);
-    (0..16).for_each(|shard| write(&server, shard, 2));
+    (0..16).for_each(|shard| write_map(&server, shard, 2));
     let ended = timeout(60 * SECOND, &mut controller).await;
     assert!(ended.is_err(), "the stream ends after the reconciles");
     ends.send_replace(true);
@@ -139,7 +129,7 @@ async fn predicate_hides_updates_from_an_owner_but_no_object_from_a_new_owner() 
     let all = a.owns(16).await;
     settled().await;
     assert_eq!(reconciled("a"), names(all));
-    (0..16).for_each(|shard| write(&server, shard, 2));
+    (0..16).for_each(|shard| write_map(&server, shard, 2));
     settled().await;
     assert_eq!(reconciled("a"), [] as [String; 0], "the labels have not changed");
 

@@ -10,7 +10,6 @@ use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::PostParams;
 use kube::{Api, ResourceExt};
-use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
@@ -19,15 +18,6 @@ use crate::runtime::controller::{self, Action, RunnerError};
 use crate::runtime::{Controller, own_writes, watcher};
 use crate::sharding::Permit;
 use crate::{KubeListerWatcher, SharedInformer};
-
-/// Returns the config map of a shard.
-fn map(shard: u8, data: &str) -> Value {
-    let mut map = json!(object_of(shard));
-    map["kind"] = json!("ConfigMap");
-    map["apiVersion"] = json!("v1");
-    map["data"] = json!({ "data": data });
-    map
-}
 
 fn created_pods(server: &ApiServer) -> usize {
     let creates_pod =
@@ -50,7 +40,7 @@ async fn reconcile_waits_for_what_was_written_with_the_client_of_a_permit() {
     let server = server();
     server.register(Resource::config_maps());
     server.register(Resource::pods());
-    server.apply(map(0, "1")).unwrap();
+    write_map(&server, 0, 1);
     let refuse = |verb| {
         let fault = Fault::refused().on(verb).times(usize::MAX);
         server.fault(fault.when(|request| request.plural() == Some("pods")));
@@ -89,7 +79,7 @@ async fn reconcile_waits_for_what_was_written_with_the_client_of_a_permit() {
     let running = tokio::spawn(controller.for_each(|_| async {}));
     reconciled.recv().await.unwrap();
     refuse(Verb::List);
-    server.apply(map(0, "2")).unwrap();
+    write_map(&server, 0, 2);
     sleep(SECOND).await;
     assert!(reconciled.try_recv().is_err(), "not held back");
     server.clear_faults();
@@ -103,9 +93,9 @@ async fn object_of_a_shard_that_has_moved_is_not_reported_as_not_reconciled() {
     let server = server();
     server.register(Resource::config_maps());
     server.register(Resource::pods());
-    let write = |data: &str| {
+    let write = |value| {
         for shard in 0..16 {
-            server.apply(map(shard, data)).unwrap();
+            write_map(&server, shard, value);
         }
     };
     let pods = informer_of_pods(&server).await;
@@ -145,13 +135,13 @@ async fn object_of_a_shard_that_has_moved_is_not_reported_as_not_reconciled() {
         request.plural() == Some("pods") && matches!(request.verb(), Verb::List | Verb::Watch)
     }));
     server.break_watches();
-    write("1");
+    write(1);
     sleep(5 * SECOND).await;
     assert_eq!(created_pods(&server), 16);
     // This replica has no controller.
     let second = Replica::start(&server, "b");
     second.owns(8).await;
-    write("2");
+    write(2);
     sleep(30 * SECOND).await;
     let kept = first.owns(8).await.iter().map(|shard| object_of(shard).name_any());
     assert_eq!(*reported.lock(), kept.collect());

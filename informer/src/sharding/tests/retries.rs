@@ -8,7 +8,6 @@ use deltafifo_testkit::{ApiServer, Resource};
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, ResourceExt};
-use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -25,12 +24,7 @@ type Attempts = Arc<Mutex<Vec<(&'static str, String)>>>;
 fn server() -> ApiServer {
     let server = super::rig::server();
     server.register(Resource::config_maps());
-    for shard in 0..16 {
-        let mut map = json!(object_of(shard));
-        map["kind"] = json!("ConfigMap");
-        map["apiVersion"] = json!("v1");
-        server.apply(map).unwrap();
-    }
+    (0..16).for_each(|shard| write_map(&server, shard, 1));
     server
 }
 

@@ -1,5 +1,7 @@
 //! A rig: a server with Leases, and replicas of a program that share 16 shards.
 
+#[cfg(feature = "runtime")]
+use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +21,8 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::error_chain;
+#[cfg(feature = "runtime")]
+use crate::runtime::{controller, watcher};
 use crate::sharding::participants::{Participant, Participation};
 use crate::sharding::{Permit, RunError, ShardGroup, ShardGroupBuilder, ShardSet};
 
@@ -29,15 +33,25 @@ pub(super) fn leases() -> Resource {
     Resource::built_in(ApiResource::erase::<Lease>(&()), Scope::Namespaced)
 }
 
-/// Returns a server with the Leases of a manifest, which have no `spec`: those of the group and of
-/// the shards.
+/// Returns a server with the Leases of a manifest.
 pub(super) fn server() -> ApiServer {
     let server = ApiServer::builder().resource(leases()).build();
-    server.apply(lease("counter", &json!(null))).unwrap();
-    for shard in 0..16 {
-        server.apply(lease(&format!("counter-shard-{shard:03}"), &json!(null))).unwrap();
-    }
+    apply_leases(&server, "shop", 16);
     server
+}
+
+/// Writes the Leases of a manifest, which have no `spec`: those of the group and of its shards.
+pub(super) fn apply_leases(server: &ApiServer, namespace: &str, shards: u8) {
+    for name in std::iter::once("counter".to_owned()).chain((0..shards).map(shard_lease)) {
+        let mut lease = lease(&name, &json!(null));
+        lease["metadata"]["namespace"] = json!(namespace);
+        server.apply(lease).unwrap();
+    }
+}
+
+/// Returns the name of a shard's Lease.
+pub(super) fn shard_lease(shard: u8) -> String {
+    format!("counter-shard-{shard:03}")
 }
 
 /// Returns a Lease with the label of the group.
@@ -74,7 +88,7 @@ pub(super) fn name_of(member: &str) -> String {
 
 /// Returns the holder in the Lease of a shard.
 pub(super) fn holder(server: &ApiServer, shard: u8) -> String {
-    let lease = server.get(&leases(), "shop", &format!("counter-shard-{shard:03}"));
+    let lease = server.get(&leases(), "shop", &shard_lease(shard));
     lease.unwrap()["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
 }
 
@@ -122,6 +136,36 @@ pub(super) fn object_of(shard: u8) -> ConfigMap {
     ConfigMap {
         metadata: ObjectMeta { name, namespace, ..ObjectMeta::default() },
         ..ConfigMap::default()
+    }
+}
+
+/// Returns an object of a kind with the name of [`object_of`].
+#[cfg(feature = "runtime")]
+pub(super) fn json_of(kind: &str, shard: u8) -> Value {
+    json!({ "kind": kind, "apiVersion": "v1", "metadata": object_of(shard).metadata })
+}
+
+/// Writes the config map of a shard.
+#[cfg(feature = "runtime")]
+pub(super) fn write_map(server: &ApiServer, shard: u8, value: u32) {
+    let mut map = json_of("ConfigMap", shard);
+    map["data"] = json!({ "value": value.to_string() });
+    server.apply(map).unwrap();
+}
+
+/// Returns the function to call for each result of a controller. It collects the errors, except
+/// those of lists and watches, which may fail in a test.
+#[cfg(feature = "runtime")]
+pub(super) fn collect_errors<T, E: std::error::Error>(
+    errors: Arc<Mutex<Vec<String>>>,
+) -> impl FnMut(Result<T, controller::Error<E, watcher::Error>>) -> Ready<()> {
+    move |result| {
+        if let Err(error) = result
+            && !matches!(error, controller::Error::QueueError(_))
+        {
+            errors.lock().push(error.to_string());
+        }
+        ready(())
     }
 }
 

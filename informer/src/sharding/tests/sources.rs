@@ -8,12 +8,11 @@ use deltafifo_testkit::{ApiServer, Resource};
 use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{Api, ResourceExt};
-use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use super::rig::{Replica, SECOND, leases, object_of};
+use super::rig::*;
 use crate::runtime::controller::{Action, Config};
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::{Controller, watcher};
@@ -66,14 +65,6 @@ fn reference(name: &str) -> ObjectRef<ConfigMap> {
     ObjectRef::new(name).within("shop")
 }
 
-/// Applies an object of a kind with the name of the config map of a shard.
-fn write(server: &ApiServer, kind: &str, shard: u8) {
-    let mut object = json!(object_of(shard));
-    object["kind"] = json!(kind);
-    object["apiVersion"] = json!("v1");
-    server.apply(object).unwrap();
-}
-
 /// Returns the reconciles of the objects of these shards, one each, in order.
 fn of(pod: &'static str, shards: ShardSet) -> Vec<(&'static str, String)> {
     let mut all: Vec<_> = shards.iter().map(|shard| (pod, object_of(shard).name_any())).collect();
@@ -88,7 +79,7 @@ async fn requests_of_related_objects_and_of_a_stream_are_served_once_by_the_owne
         .resource(Resource::config_maps())
         .resource(Resource::pods())
         .build();
-    (0..16).for_each(|shard| write(&server, "ConfigMap", shard));
+    (0..16).for_each(|shard| write_map(&server, shard, 1));
     let log = Log::default();
     let [a, b] = ["a", "b"].map(|pod| Worker::start(&server, &log, pod));
     let (of_a, of_b) = (of("a", a.replica.owns(8).await), of("b", b.replica.owns(8).await));
@@ -101,7 +92,9 @@ async fn requests_of_related_objects_and_of_a_stream_are_served_once_by_the_owne
     };
     reconciled().await;
 
-    (0..16).for_each(|shard| write(&server, "Pod", shard));
+    for shard in 0..16 {
+        server.apply(json_of("Pod", shard)).unwrap();
+    }
     assert_eq!(reconciled().await, expected);
 
     // Each replica gets each request twice, within the debounce time.

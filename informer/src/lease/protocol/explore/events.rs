@@ -4,15 +4,13 @@ use std::fmt;
 use std::time::Duration;
 
 use super::world::{Content, Message, Process, World, is_anothers};
-use super::{Fault, IDENTITIES, Lease, NOW, STRANGER, Search, TICK};
+use super::{Fault, IDENTITIES, Lease, STRANGER, Search};
+use crate::lease::explored::{NOW, TICK, WALL_STEP, past};
 use crate::lease::protocol::mutants::Mutant;
 use crate::lease::protocol::{
     Answer, CandidateStep, Clocks, FormerTerm, LeaseRequest, Protocol, Purpose, Record, State,
     Timing,
 };
-
-/// A step of a wall clock, longer than any lease.
-const WALL_STEP: Duration = Duration::from_millis(20 * TICK);
 
 /// An event that leads from one world to the next, with the process that it concerns.
 #[derive(Clone, Copy)]
@@ -337,10 +335,4 @@ impl Search<'_> {
         let others = holders.filter(|holder| lease.holder != Some(*holder));
         others.map(|holder| Record { holder: Some(holder), ..lease }).collect()
     }
-}
-
-/// Returns `time` moved into the past by `elapsed`, since a clock has advanced by that, and [`NOW`]
-/// stays. `Duration::MAX` stays: it is the deadline of a mutant that ignores the clock.
-fn past(time: Duration, elapsed: Duration) -> Duration {
-    if time == Duration::MAX { time } else { time.saturating_sub(elapsed) }
 }

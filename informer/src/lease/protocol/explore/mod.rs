@@ -11,7 +11,7 @@
 //! clock, suspended machines (whose monotonic clocks stop), and changes by hand are *faults*. A
 //! history has a limited number of them.
 //!
-//! The present is always [`NOW`]: when time passes, all other times move into the past. Versions
+//! The present is always `NOW`: when time passes, all other times move into the past. Versions
 //! are renumbered, in their order. So worlds that differ only in their age are one world. The
 //! search visits every world that can be reached within its bounds, or the mirror image of that
 //! world. It remembers worlds by hashes of 128 bits: among 10 million worlds, two share one with a
@@ -21,21 +21,15 @@ mod events;
 mod normal;
 mod world;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use super::Record;
 use super::mutants::Mutant;
-use super::{Clocks, Record};
 use crate::util::search::{SearchResult, breadth_first};
 use events::Event;
 use world::World;
 
 type Lease = Record<u8, ()>;
-
-/// The length of a tick, in milliseconds, by a clock with a rate of 100 %.
-const TICK: u64 = 100;
-
-/// The present, by every clock.
-const NOW: Clocks = Clocks { monotonic: Duration::from_secs(100), wall: Duration::from_secs(100) };
 
 /// The difference between an identity of a process and its next one. The first identity of a
 /// process is its index: 0, 1 or 2.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::world::{Content, Message, Process, World};
-use super::{Fault, IDENTITIES, NOW, Search, TICK};
+use super::{Fault, IDENTITIES, Search};
+use crate::lease::explored::{NOW, TICK};
 use crate::lease::protocol::mutants::Mutant;
 use crate::lease::protocol::{Clocks, FormerTerm, LeaseRequest, Purpose, Seen, State};
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Lease, NOW};
+use super::Lease;
+use crate::lease::explored::NOW;
 use crate::lease::protocol::{Answer, Clocks, LeaseRequest, Protocol, Record, Seen, State};
 use crate::util::search::fingerprint;
 

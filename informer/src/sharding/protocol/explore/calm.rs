@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::events::flights;
 use super::world::{Content, Violation, World, owns};
-use super::{NOW, Search, UNCLEAR};
+use super::{Search, UNCLEAR};
+use crate::lease::explored::NOW;
 use crate::sharding::protocol::{Answer, MemberStep, Phase, Protocol};
 
 /// The number of ticks in which every shard must find an owner. The longest lease has six ticks, by

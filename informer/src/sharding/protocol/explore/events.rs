@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::objects::{Change, Object, Reconciler};
 use super::world::{Content, IDENTITIES, Id, Message, Process, Work, World};
-use super::{Clocks, Config, Fault, Mutant, NOW, Search, TICK, UNCLEAR};
+use super::{Config, Fault, Mutant, Search, UNCLEAR};
+use crate::lease::Clocks;
+use crate::lease::explored::{NOW, TICK, WALL_STEP, past};
 use crate::sharding::protocol::{
     Answer, LeaseName, Phase, Protocol, Readiness, Record, Request, ShardCount, Write,
 };
@@ -15,9 +17,6 @@ pub(super) const ALWAYS: Clocks = Clocks { monotonic: Duration::MAX, wall: Durat
 
 /// The version of a list. It is later than every change, because versions are numbered from 1.
 const LISTED: u64 = 40;
-
-/// A step of a wall clock, longer than any lease.
-const WALL_STEP: Duration = Duration::from_millis(20 * TICK);
 
 /// An event that leads from one world to the next, with the process that it concerns.
 #[derive(Clone, Copy)]
@@ -543,10 +542,4 @@ pub(super) fn flights(member: &Protocol<Id>) -> Vec<(LeaseName<Id>, u64)> {
     let peers = peers.map(|peer| (LeaseName::Member(peer.name), peer.attempts.flight));
     let attempts = [own].into_iter().chain(shards).chain(peers);
     attempts.filter_map(|(name, flight)| Some((name, flight?.number))).collect()
-}
-
-/// Returns `time` moved into the past by `elapsed`, since a clock has advanced by that, and [`NOW`]
-/// stays. `Duration::MAX` stays: it is the deadline of a mutant that ignores the clock.
-fn past(time: Duration, elapsed: Duration) -> Duration {
-    if time == Duration::MAX { time } else { time.saturating_sub(elapsed) }
 }

@@ -21,7 +21,7 @@
 //! queues and reconciles, and requests of reconciles in flight. Without data, a member that owns a
 //! shard always works on it.
 //!
-//! The present is always [`NOW`]: when time passes, all other times move into the past. The
+//! The present is always `NOW`: when time passes, all other times move into the past. The
 //! versions of each Lease are numbered in their order. So worlds that differ only in their age are
 //! one world. The search visits every world that can be reached within its bounds. It remembers
 //! the worlds that it has visited by hashes of 128 bits: among 12 million worlds, two share one
@@ -40,17 +40,12 @@ use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use super::mutants::Mutant;
-use super::{Answer, Clocks, GroupTiming};
+use super::{Answer, GroupTiming};
+use crate::lease::explored::TICK;
 use crate::util::search::{SearchResult, breadth_first};
 use contents::Contents;
 use events::Event;
 use world::{Id, Packed, Process, Violation, World};
-
-/// The length of a tick, in milliseconds, by a clock with a rate of 100 %.
-const TICK: u64 = 100;
-
-/// The present, by every clock.
-const NOW: Clocks = Clocks { monotonic: Duration::from_secs(100), wall: Duration::from_secs(100) };
 
 /// The answer of a server that does not answer. Longer pauses are not searched: they follow only
 /// creations of Leases that no watch shows, and deletions of Leases of former members. No rule

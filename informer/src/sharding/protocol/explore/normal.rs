@@ -6,7 +6,9 @@ use std::time::Duration;
 use super::events::ALWAYS;
 use super::objects::exists_in;
 use super::world::{Content, IDENTITIES, Id, Message, Process, WatchEvent, World};
-use super::{Clocks, Fault, Mutant, NOW, Search, TICK};
+use super::{Fault, Mutant, Search};
+use crate::lease::Clocks;
+use crate::lease::explored::{NOW, TICK};
 use crate::sharding::protocol::member::OwnLease;
 use crate::sharding::protocol::shard::ShardState;
 use crate::sharding::protocol::{

@@ -4,9 +4,9 @@ use std::mem;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::NOW;
 use super::objects::{Object, Reconciler};
 use crate::lease::Clocks;
+use crate::lease::explored::NOW;
 use crate::sharding::protocol::shard::ShardState;
 use crate::sharding::protocol::{LeaseName, Phase, Protocol, Record, Write};
 use crate::util::search::{Parts, fingerprint};

@@ -24,15 +24,13 @@ mod rules;
 mod weather;
 mod world;
 
-use std::num::NonZero;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::available_parallelism;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::sharding::mutants::{CHOSEN, TaskMutant};
 use crate::sharding::protocol::{CHOSEN_MUTANT, Mutant};
 use crate::util::mutant::with_chosen;
+use crate::util::seeds::{Total, check, number, on_all_cores};
 use history::trace;
 use weather::Weather;
 use world::World;
@@ -148,46 +146,14 @@ fn simulate(seed: u64) -> Outcome {
     }
 }
 
-fn number(variable: &str) -> Option<u64> {
-    let value = std::env::var(variable).ok()?;
-    Some(value.parse().unwrap_or_else(|_| panic!("{variable} must be a number: {value}")))
-}
-
 #[test]
 fn no_history_of_sharded_controllers_violates_a_rule() {
-    let seeds = match number("SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("SEEDS").unwrap_or(20),
-    };
-    let began = Instant::now();
-    // Each thread takes the next seed.
-    let next = AtomicU64::new(seeds.start);
-    let worker = || {
-        let mut sums = [0; 3];
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end {
-                return sums;
-            }
-            let Outcome { trace, violations, reconciles, claims, faults } = simulate(seed);
-            if !violations.is_empty() || number("SEED").is_some() {
-                println!("{trace}");
-            }
-            assert!(violations.is_empty(), "rerun with SEED={seed}: {}", violations.join("; "));
-            let counts = [reconciles, claims, faults];
-            sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
-        }
-    };
-    let threads = available_parallelism().map_or(1, NonZero::get);
-    let sums = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().fold([0; 3], |sums, worker| {
-            let more = worker.join().expect("no history violates a rule");
-            [sums[0] + more[0], sums[1] + more[1], sums[2] + more[2]]
-        })
+    let total = on_all_cores(|seed| {
+        let Outcome { trace, violations, reconciles, claims, faults } = simulate(seed);
+        check(seed, &trace, &violations);
+        [reconciles, claims, faults].map(|count| count as u64)
     });
-    let [reconciles, claims, faults] = sums;
-    let (seeds, seconds) = (seeds.end - seeds.start, began.elapsed().as_secs());
+    let Total { counts: [reconciles, claims, faults], seeds, seconds } = total;
     println!(
         "sharding: seeds={seeds} seconds={seconds} reconciles={reconciles} claims={claims} \
          faults={faults}"

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::super::rig::{lease, leases};
+use super::super::rig::{apply_leases, leases};
 use super::history::{Fact, History, Tenure};
 use super::machine::{LocalClock, Machine};
 use super::message::{Kind, client};
@@ -79,10 +79,7 @@ impl World {
             .bookmarks(Duration::from_secs(60))
             .build();
         if random.u8(..4) > 0 {
-            apply(&server, lease("counter", &json!(null)));
-            for shard in 0..shards {
-                apply(&server, lease(&format!("counter-shard-{shard:03}"), &json!(null)));
-            }
+            apply_leases(&server, "shop", shards);
         }
         let rates: Vec<f64> =
             (0..count).map(|_| [1.0, 1.4, 1.0 + 0.4 * random.f64()][random.usize(..3)]).collect();

@@ -9,7 +9,7 @@ use deltafifo_testkit::{Fault, Request, Resource, ShardSelectors, Verb, status};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::{sleep, timeout};
 
-use super::rig::{HOUR, Replica, SECOND, builder_of, leases, members, name_of};
+use super::rig::{HOUR, Replica, SECOND, builder_of, leases, members, name_of, shard_lease};
 use crate::sharding::ShardBy;
 use crate::{KubeListerWatcher, SharedInformer};
 use world::{OBJECTS, PROPERTIES, Related, SERVERS, Worker, World, key_of, settled};
@@ -98,7 +98,7 @@ async fn claims_that_are_not_answered_do_not_delay_the_fill_of_other_shards() {
     // The attempts of each shard begin at other times, so one of them is always in flight.
     for (shard, failures) in [(5, 0), (6, 1), (7, 2)] {
         let claim = |fault: Fault| {
-            let name = format!("counter-shard-{shard:03}");
+            let name = shard_lease(shard);
             fault.on(Verb::Update).when(move |request| request.name() == Some(&*name))
         };
         for _ in 0..failures {

@@ -15,10 +15,12 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::reflector::Decodable;
-use crate::runtime::controller::{self, Action};
+use crate::runtime::controller::Action;
 use crate::runtime::{Controller, Form};
 use crate::sharding::shards::ShardCount;
-use crate::sharding::tests::rig::{Replica, SECOND, builder_of, lease, leases};
+use crate::sharding::tests::rig::{
+    Replica, SECOND, apply_leases, builder_of, collect_errors, leases,
+};
 use crate::sharding::{ObjectId, Permit, ShardBy};
 use crate::{KubeListerWatcher, KubeMeta, SharedInformer};
 
@@ -41,7 +43,7 @@ pub(super) struct World {
     pub(super) done: Mutex<Vec<(String, String, String)>>,
     /// The deletions that were handled: the replica and the key.
     pub(super) deleted: Mutex<Vec<(String, String)>>,
-    pub(super) errors: Mutex<Vec<String>>,
+    pub(super) errors: Arc<Mutex<Vec<String>>>,
 }
 
 /// The pods, which config maps own, that each replica has.
@@ -86,10 +88,7 @@ impl World {
             .resource(Resource::pods())
             .shard_selectors(shard_selectors)
             .build();
-        let shards = (0..16).map(|shard| format!("counter-shard-{shard:03}"));
-        for name in shards.chain(["counter".to_owned()]) {
-            server.apply(lease(&name, &json!(null))).unwrap();
-        }
+        apply_leases(&server, "shop", 16);
         let world = Self {
             server,
             by,
@@ -98,7 +97,7 @@ impl World {
             running: Mutex::default(),
             done: Mutex::default(),
             deleted: Mutex::default(),
-            errors: Mutex::default(),
+            errors: Arc::default(),
         };
         (0..OBJECTS).for_each(|number| world.write(number));
         Arc::new(world)
@@ -283,7 +282,7 @@ where
             Related::All => SharedInformer::<Pod>::builder(source),
         };
         let pods = pods.build().unwrap();
-        let (reconciling, deleting, failing) = (world.clone(), world.clone(), world.clone());
+        let (reconciling, deleting) = (world.clone(), world.clone());
         let controller = Controller::from_informer(&maps)
             .owns_informer::<Pod>(&pods)
             .sharded(&replica.group)
@@ -304,15 +303,7 @@ where
                 |_, _, _| Action::await_change(),
                 Arc::new(()),
             )
-            .for_each(move |result| {
-                // Lists and watches may fail in a test.
-                if let Err(error) = result
-                    && !matches!(error, controller::Error::QueueError(_))
-                {
-                    failing.errors.lock().push(error.to_string());
-                }
-                async {}
-            });
+            .for_each(collect_errors(Arc::clone(&world.errors)));
         let (run_maps, run_pods) = (maps.clone(), pods.clone());
         let tasks = vec![
             tokio::spawn(controller),

@@ -153,7 +153,7 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
         self
     }
 
-    /// Sets whether the first list must show the newest state. By default it may show any state
+    /// Sets whether the initial list must show the newest state. By default it may show any state
     /// that the server has in its cache, as in client-go. Later lists are never older than the
     /// known objects.
     #[doc(alias = "any_semantic")]

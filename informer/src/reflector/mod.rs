@@ -209,7 +209,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     }
 
     /// Returns the version up to which everything was written to the target (client-go
-    /// `LastSyncResourceVersion`). `None` before the first list is complete.
+    /// `LastSyncResourceVersion`). `None` before the initial list is complete.
     #[must_use]
     pub fn last_sync_resource_version(&self) -> Option<String> {
         self.versions.lock().last().map(str::to_owned)

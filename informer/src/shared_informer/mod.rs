@@ -356,8 +356,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
 
 impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// Returns the version up to which all changes were offered to the queue (client-go
-    /// `LastSyncResourceVersion`), or `None` before the first list is complete. For an informer of
-    /// several [`Namespaces`] it is the lowest version of the namespaces, or `None` while one of
+    /// `LastSyncResourceVersion`), or `None` before the initial list is complete. For an informer
+    /// of several [`Namespaces`] it is the lowest version of the namespaces, or `None` while one of
     /// them has none; a namespace that is [waived](NamespaceStatus::is_waived) does not count.
     #[must_use]
     pub fn last_sync_resource_version(&self) -> Option<String> {

@@ -7,8 +7,8 @@ use deltafifo::{Change, DeltaObject, DeltaType};
 /// The cause of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// The object was in the first list, or was known when the handler's first walk reached it.
-    /// For a deletion: the object was in a first list that failed, and was not in the list that
+    /// The object was in the initial list, or was known when the handler's first walk reached it.
+    /// For a deletion: the object was in an initial list that failed, and was not in the list that
     /// followed.
     Initial,
     /// An event of a watch.
@@ -75,7 +75,7 @@ pub enum Notification<K> {
     Added {
         /// The object.
         new: Arc<K>,
-        /// Whether the object was in the informer's first list, or was known when the handler's
+        /// Whether the object was in the informer's initial list, or was known when the handler's
         /// first walk reached it. (client-go: when the handler was added.)
         is_in_initial_list: bool,
         /// The cause.

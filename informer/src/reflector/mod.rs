@@ -163,6 +163,9 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     /// Errors are reported to the error handler, and the request is repeated. Returns the reason
     /// why the run ended: [`RunError::Closed`], or [`RunError::Running`] if the reflector is
     /// already running.
+    ///
+    /// # Panics
+    /// If the future is polled outside of a tokio runtime with timers (`enable_time`).
     pub async fn run(&self) -> RunError {
         self.run_from(false).await
     }

@@ -32,6 +32,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     ///
     /// # Errors
     /// [`RunError`] if the informer is already running, or was stopped.
+    ///
+    /// # Panics
+    /// If the future is polled outside of a tokio runtime with timers (`enable_time`).
     pub async fn run(&self) -> Result<(), RunError> {
         let inner = &self.inner;
         // A guard is only taken while another exists or the informer runs, so once the count has

@@ -88,7 +88,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
     }
 
     /// Sets the number of workers, which apply and deliver changes of different keys at the same
-    /// time. The default is 1. With an in-order queue there is always one.
+    /// time. The default is 1; 0 counts as 1. With an in-order queue there is always one.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers.max(1);
         self

@@ -208,7 +208,7 @@ pub enum RunnerError {
         "controller cannot be sharded by namespace, because {object} has none, so nothing is reconciled any more: build the group with ShardBy::Key or ShardBy::Uid"
     )]
     NotNamespaced {
-        /// The object.
+        /// The main object without a namespace.
         object: Box<ObjectRef<DynamicObject>>,
     },
     /// The group of a sharded controller shards by uid (`ShardBy::Uid`), but one of the main
@@ -219,7 +219,7 @@ pub enum RunnerError {
         "controller cannot be sharded by uid, because {object} has none, so nothing is reconciled any more: keep `metadata.uid` in the transform of its informer, or build the group with ShardBy::Key"
     )]
     NoUid {
-        /// The object.
+        /// The main object without a uid.
         object: Box<ObjectRef<DynamicObject>>,
     },
 }

@@ -73,12 +73,12 @@ impl Cause {
 pub enum Notification<K> {
     /// An object that this handler was not notified of before (client-go `OnAdd`).
     Added {
-        /// The object.
+        /// The state at the time of the notification.
         new: Arc<K>,
         /// Whether the object was in the informer's initial list, or was known when the handler's
         /// first walk reached it. (client-go: when the handler was added.)
         is_in_initial_list: bool,
-        /// The cause.
+        /// The reason of the change: an event, a list, a resync or a removal.
         cause: Cause,
     },
     /// An object that has changed, or that a resync delivers unchanged (client-go `OnUpdate`).
@@ -88,7 +88,7 @@ pub enum Notification<K> {
         old: Arc<K>,
         /// The newest state.
         new: Arc<K>,
-        /// The cause.
+        /// The reason of the change: an event, a list, a resync or a removal.
         cause: Cause,
     },
     /// An object that was deleted (client-go `OnDelete`).
@@ -99,7 +99,7 @@ pub enum Notification<K> {
         /// The last state, or a tombstone if the watch missed the deletion. The object of a
         /// tombstone may be stale.
         last: DeltaObject<K>,
-        /// The cause.
+        /// The reason of the change: an event, a list, a resync or a removal.
         cause: Cause,
     },
     /// The handler was too slow, and changes were dropped. Every stored object follows as

@@ -84,7 +84,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let fifo = DeltaFifo::over(store).skip_unchanged(true).build();
 
     fifo.replace(vec![pod("cart", 1), pod("till", 1), pod("web", 1)], "1")?;
-    settle(&fifo, "The first list:");
+    settle(&fifo, "The initial list:");
     println!("  synced: {}", fifo.has_synced());
 
     fifo.update(pod("web", 2))?;

@@ -118,9 +118,9 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metric {
-    /// The name.
+    /// The name, as in the table of this module.
     pub name: &'static str,
-    /// The kind.
+    /// The kind of the metric.
     pub kind: Kind,
     /// The meaning, as in the table of this module.
     pub description: &'static str,

@@ -147,8 +147,8 @@ impl Builder {
         self
     }
 
-    /// Sets the largest size of a frame of a list or watch in bytes. The default is 16 KiB. A
-    /// small size splits objects, and even characters, between frames.
+    /// Sets the largest size of a frame of a list or watch in bytes. The default is 16 KiB; 0
+    /// counts as 1. A small size splits objects, and even characters, between frames.
     pub fn frame_size(mut self, bytes: usize) -> Self {
         self.frame_size = bytes.max(1);
         self
@@ -164,7 +164,8 @@ impl Builder {
     /// Sets the number of changes and bookmarks that are buffered for a watch that is not read. The
     /// default is 100,000. One more change ends the watch after the buffered ones, as in the real
     /// server. Changes from before the watch was opened do not count. Buffered changes keep both
-    /// versions of their objects in memory.
+    /// versions of their objects in memory. The limit is [`Semaphore::MAX_PERMITS`] - 1: a larger
+    /// number counts as this one.
     pub fn watch_buffer(mut self, changes: usize) -> Self {
         // `Watcher` reserves one more place for its last signal.
         self.watch_buffer = changes.min(Semaphore::MAX_PERMITS - 1);

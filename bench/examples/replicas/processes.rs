@@ -26,7 +26,7 @@ pub(crate) struct Replicas {
 }
 
 /// Measures one replica of several beside an unsharded controller: the objects in memory, and the
-/// CPU time of the first list and of a relist.
+/// CPU time of the initial list and of a relist.
 pub(crate) async fn measure_share(replicas: Replicas) -> Result<Vec<Row>, Failure> {
     let alone = replicas.alone().run_with_relist().await?;
     let shares = replicas.run_with_relist().await?;
@@ -89,7 +89,7 @@ pub(crate) async fn measure_large(replicas: Replicas) -> Result<Vec<Row>, Failur
 
 /// The figures of a replica.
 struct Usage {
-    /// The state after the first list and reconciles.
+    /// The state after the initial list and reconciles.
     listed: Progress,
     relist_cpu: f64,
 }

@@ -18,7 +18,7 @@ type informerEngine struct {
 	handler  *countingHandler
 	informer cache.SharedIndexInformer
 	server   *memoryServer
-	watcher  *watch.FakeWatcher // of the running watch, nil before the first list
+	watcher  *watch.FakeWatcher // of the running watch, nil before the initial list
 	stop     context.CancelFunc
 	stopped  chan struct{}
 }

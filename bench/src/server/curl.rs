@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::error::TurnFailed;
 use super::process::{Process, Usage};
 
-/// The query of the first list of this project's reflector.
+/// The query of the initial list of this project's reflector.
 const LIST: &str = "limit=500&resourceVersion=0";
 /// The query of the first watch of this project's reflector, which begins with all objects.
 const WATCH: &str = "watch=true&allowWatchBookmarks=true&timeoutSeconds=600&sendInitialEvents=true&\

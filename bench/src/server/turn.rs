@@ -77,7 +77,7 @@ impl ClientTurn {
             }
         });
 
-        let (listed, counts) = completed(&mut process, "its first list").await?;
+        let (listed, counts) = completed(&mut process, "its initial list").await?;
         let (calls, stored, objects_there) = (counts.calls, counts.stored, objects.number);
         if (calls, stored) != (objects_there, objects_there) {
             return Err(TurnFailed::Objects { calls, stored, objects: objects_there });

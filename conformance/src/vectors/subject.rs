@@ -28,7 +28,7 @@ pub trait Subject {
     fn add_if_not_present(&mut self, deltas: Deltas<Obj>) -> Outcome;
     /// Closes the queue.
     fn close(&mut self) -> Outcome;
-    /// Returns whether the first list has been handled.
+    /// Returns whether the initial list has been handled.
     fn has_synced(&mut self) -> bool;
     /// Returns whether the queue was closed.
     fn is_closed(&mut self) -> bool;

@@ -82,8 +82,9 @@ impl<T, M: Meta<T>> Fifo<T, M> {
     }
 
     /// Replaces the contents with `list`, in its order. If a key is listed twice, the later
-    /// object is queued. Keys that are not listed are removed without a notification. The first
-    /// list is the initial population, unless the queue was written to before it. O(list + queued).
+    /// object is queued. Keys that are not listed are removed without a notification. The objects
+    /// of the initial list are the initial population, unless the queue was written to before it.
+    /// O(list + queued).
     ///
     /// # Errors
     /// [`KeyError`] if an object has no key; nothing is changed.

@@ -105,8 +105,8 @@ impl<T, M: Meta<T>> Heap<T, M> {
     }
 
     /// Replaces the contents with `list`. If a key is listed twice, the later object is queued.
-    /// Keys that are not listed are removed without a notification. The first list is the initial
-    /// population, unless the queue was written to before it. O(list + queued).
+    /// Keys that are not listed are removed without a notification. The objects of the initial list
+    /// are the initial population, unless the queue was written to before it. O(list + queued).
     ///
     /// # Errors
     /// [`HeapError::Key`] if an object has no key, [`HeapError::Closed`] if the heap is closed.

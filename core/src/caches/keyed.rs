@@ -196,8 +196,8 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         removed.is_some()
     }
 
-    /// Replaces the contents. The first list is the initial population, unless the queue was
-    /// written to before it.
+    /// Replaces the contents. The objects of the initial list are the initial population, unless
+    /// the queue was written to before it.
     pub(super) fn replace_all<E>(
         &self,
         mut keyed: Keyed<T>,
@@ -293,9 +293,9 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         state.heap.add_to_order(&taken.key, &**self.before);
     }
 
-    /// Returns whether the initial population has been handled: each object of the first list was
+    /// Returns whether the initial population has been handled: each object of the initial list was
     /// handled, deleted, or missing in a later list. Also true if the queue was written to before
-    /// the first list. Once true, it stays true.
+    /// the initial list. Once true, it stays true.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.state.lock().has_synced()

@@ -110,7 +110,7 @@ fn failed_object_is_requeued_unless_a_newer_one_is_queued() {
 }
 
 #[test]
-fn queue_is_synced_once_the_first_list_is_popped_or_another_offer_came_first() {
+fn queue_is_synced_once_the_initial_list_is_popped_or_another_offer_came_first() {
     type Act = fn(&Fifo<Obj, ObjMeta>);
     let list: Act = |fifo| fifo.replace(vec![obj("a", 1), obj("b", 2)]).unwrap();
     let pop: Act = |fifo| drop(fifo.pop().unwrap());

@@ -62,7 +62,7 @@ fn every_queue_pops_each_key_once_with_its_newest_object() {
 }
 
 #[test]
-fn every_queue_is_synced_when_the_handlers_of_the_first_list_have_ended() {
+fn every_queue_is_synced_when_the_handlers_of_the_initial_list_have_ended() {
     fn test<Item: Newest>(queue: &dyn Queue<Obj, Item = Item>) {
         assert!(!queue.has_synced());
         queue.replace(vec![obj("a", 1), obj("b", 2)], "1").unwrap();

@@ -18,7 +18,7 @@ use crate::servers::{Options, Servers};
 use crate::wait::until;
 use crate::writer::{Write, Writer, name};
 
-/// The longest time that a first list may take.
+/// The longest time that an initial list may take.
 const FIRST: Duration = Duration::from_secs(120);
 
 pub async fn run(setting: &Setting) -> Ended {
@@ -33,7 +33,7 @@ pub async fn run(setting: &Setting) -> Ended {
     for (how, streamed) in [("streamed", true), ("plain", false)] {
         let from = Instant::now();
         let rig = Rig::start(Gate::new(servers.client()), |builder| builder.watch_list(streamed))?;
-        until("the first list", FIRST, || rig.known() == objects).await?;
+        until("the initial list", FIRST, || rig.known() == objects).await?;
         let first = from.elapsed().as_secs_f64();
         rig.settled(&writer).await?;
         rig.gate.close().await;

@@ -3,8 +3,8 @@
 //! objects in one list that is at least as new as the first page. An object of the first page that
 //! was deleted before that list is delivered as a tombstone.
 //!
-//! The API server pages a first list only if it has no cache for the resource, so its cache is off
-//! in this scenario.
+//! The API server pages an initial list only if it has no cache for the resource, so its cache is
+//! off in this scenario.
 
 use std::time::Duration;
 

@@ -20,7 +20,7 @@ use zstd::zstd_safe::{CCtx, CDict, DCtx, DDict, compress_bound, get_error_name};
 use super::standin::{CCtx, CDict, DCtx, DDict, compress_bound, from_continuous, get_error_name};
 use super::values::BaseText;
 
-/// The compression level of zstd. With level 3 the first list of 100,000 pods took 3 to 13 % more
+/// The compression level of zstd. With level 3 the initial list of 100,000 pods took 3 to 13 % more
 /// CPU time, and the memory was the same (`bench/LOG.md`). Level 6 would make differences a tenth
 /// smaller, and packing would take several times as long.
 const LEVEL: i32 = 1;

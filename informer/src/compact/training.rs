@@ -26,7 +26,7 @@ impl<K> Compactor<K> {
             self.train_at.compare_exchange(at, TRAINING_DUE, Ordering::Relaxed, Ordering::Relaxed)
         };
         if groups >= train_at && exchange(train_at).is_ok() {
-            // Until the first list has ended, objects are packed on threads that may block. Later
+            // Until the initial list has ended, objects are packed on threads that may block. Later
             // ones may be packed in the task of a watch, so the training is left to the background.
             if *self.lists.borrow() > 0 {
                 self.lists.send_modify(|lists| *lists += 1);

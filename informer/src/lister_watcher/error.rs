@@ -21,7 +21,7 @@ pub enum RequestError {
         status.code, status.reason, status.message, hint(status.code)
     )]
     Status {
-        /// The status.
+        /// The `Status` object of the response.
         status: Box<Status>,
         /// The time that the server asks to wait before the next request.
         retry_after: Option<Duration>,
@@ -32,7 +32,7 @@ pub enum RequestError {
         status.code, status.reason, status.message, hint(status.code)
     )]
     ErrorEvent {
-        /// The status.
+        /// The `Status` object of the event.
         status: Box<Status>,
         /// The time that the server asks to wait before the next request.
         retry_after: Option<Duration>,

@@ -49,7 +49,7 @@ pub(crate) enum QueryError {
     /// The label selector is invalid.
     #[error("label selector {selector:?} is invalid: {error}")]
     Labels {
-        /// The selector.
+        /// The selector, as it was set.
         selector: String,
         /// The error of the parser.
         error: SelectorError,
@@ -59,11 +59,11 @@ pub(crate) enum QueryError {
         "field selector {selector:?} is invalid: {term:?} {fault}; write it as in metadata.name=web,metadata.namespace!=shop"
     )]
     Fields {
-        /// The selector.
+        /// The selector, as it was set.
         selector: String,
         /// The term that is wrong.
         term: String,
-        /// The fault.
+        /// The reason, for the text of the error.
         fault: &'static str,
     },
 }

@@ -153,7 +153,7 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
         self
     }
 
-    /// Sets whether the first list must show the newest state. By default it may show any state
+    /// Sets whether the initial list must show the newest state. By default it may show any state
     /// that the server has in its cache, as in client-go. Later lists are never older than the
     /// known objects.
     #[doc(alias = "any_semantic")]
@@ -173,8 +173,9 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
     }
 
     /// Sets the shortest duration of a watch. The requested duration is random, between this one
-    /// and twice as long. The default is 5 minutes. A watch that starts with all objects may last
-    /// longer, until they are complete.
+    /// and twice as long, and is rounded down to whole seconds, but to at least one. The default is
+    /// 5 minutes, and the limit 30 years: a longer duration counts as this one. A watch that starts
+    /// with all objects may last longer, until they are complete.
     #[doc(alias = "timeout")]
     pub fn least_watch(mut self, least: Duration) -> Self {
         self.options.least_watch = least.min(FAR);
@@ -182,7 +183,8 @@ impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
     }
 
     /// Sets the time after which a response that does not begin, or a list that does not
-    /// continue, fails. The default is 90 seconds. A watch may be silent for its whole duration.
+    /// continue, fails. The default is 90 seconds, and the limit 30 years: a longer time counts as
+    /// this one. A watch may be silent for its whole duration.
     pub fn silence(mut self, most: Duration) -> Self {
         self.options.silence = most;
         self

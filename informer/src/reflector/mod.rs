@@ -163,6 +163,9 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     /// Errors are reported to the error handler, and the request is repeated. Returns the reason
     /// why the run ended: [`RunError::Closed`], or [`RunError::Running`] if the reflector is
     /// already running.
+    ///
+    /// # Panics
+    /// If the future is polled outside of a tokio runtime with timers (`enable_time`).
     pub async fn run(&self) -> RunError {
         self.run_from(false).await
     }
@@ -209,7 +212,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
     }
 
     /// Returns the version up to which everything was written to the target (client-go
-    /// `LastSyncResourceVersion`). `None` before the first list is complete.
+    /// `LastSyncResourceVersion`). `None` before the initial list is complete.
     #[must_use]
     pub fn last_sync_resource_version(&self) -> Option<String> {
         self.versions.lock().last().map(str::to_owned)

@@ -13,9 +13,9 @@ pub(super) struct Versions {
     /// Whether `last` has not been passed to the target yet.
     unreported: bool,
     /// The least version of the next list, if `last` must not be used; empty for the newest state.
-    /// It is set if the server does not have `last`, if the first list must show the newest state,
-    /// or if a list failed after the target had received a part of it: an older list would revert
-    /// that part.
+    /// It is set if the server does not have `last`, if the initial list must show the newest
+    /// state, or if a list failed after the target had received a part of it: an older list would
+    /// revert that part.
     least: Option<String>,
     /// Whether a list must follow, because a watch has ended that cannot continue, or a list has
     /// failed.
@@ -52,8 +52,8 @@ struct Caution {
 }
 
 impl Versions {
-    /// Creates the state of a reflector without versions. `newest` says whether the first list must
-    /// show the newest state.
+    /// Creates the state of a reflector without versions. `newest` says whether the initial list
+    /// must show the newest state.
     pub(super) fn new(newest: bool) -> Self {
         Self { least: newest.then(String::new), ..Self::default() }
     }

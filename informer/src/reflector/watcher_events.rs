@@ -78,9 +78,9 @@ const PAGE: usize = 500;
 /// # };
 /// // In a cluster the events come from
 /// // watcher(Api::<ConfigMap>::all(client), watcher::Config::default()).default_backoff().
-/// let first_list = [Event::Init, Event::InitApply(map("a")), Event::InitDone];
+/// let initial_list = [Event::Init, Event::InitApply(map("a")), Event::InitDone];
 /// let list_after_a_cut = [Event::Init, Event::InitDone];
-/// let events = first_list.into_iter().chain(list_after_a_cut).map(Ok);
+/// let events = initial_list.into_iter().chain(list_after_a_cut).map(Ok);
 /// let on_error = |error: &ReflectorError| eprintln!("{}", error_chain(error));
 /// feed(stream::iter(events), fifo.clone(), on_error).await?;
 ///

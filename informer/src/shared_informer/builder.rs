@@ -88,7 +88,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
     }
 
     /// Sets the number of workers, which apply and deliver changes of different keys at the same
-    /// time. The default is 1. With an in-order queue there is always one.
+    /// time. The default is 1; 0 counts as 1. With an in-order queue there is always one.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers.max(1);
         self
@@ -176,7 +176,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
     /// Sets whether a relist decodes, stores and delivers every object (client-go's behaviour for
     /// handlers without a resync period), and not only those whose version has changed. Off by
     /// default. It is needed only if objects can change without changing their version, or if
-    /// relists serve as an unplanned resync. Each relist then costs as much as the first list.
+    /// relists serve as an unplanned resync. Each relist then costs as much as the initial list.
     pub fn notify_unchanged(mut self, notify: bool) -> Self {
         self.notify_unchanged = notify;
         self

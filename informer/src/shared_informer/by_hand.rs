@@ -36,7 +36,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         self.inner.worker(number).work()
     }
 
-    /// Waits for the first list, and then notifies the handlers that the informer has synced.
+    /// Waits for the initial list, and then notifies the handlers that the informer has synced.
     pub async fn notify_synced(&self) {
         self.inner.notify_synced().await;
     }

@@ -35,7 +35,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         (resource, namespace)
     }
 
-    /// Returns a receiver that shows whether the informer can get its first list.
+    /// Returns a receiver that shows whether the informer can get its initial list.
     pub(crate) fn availability(&self) -> watch::Receiver<Availability> {
         self.inner.availability.subscribe()
     }

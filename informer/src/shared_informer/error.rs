@@ -219,7 +219,7 @@ pub enum FactoryError {
 /// The error of a wait for the informers of a factory, some of which had not synced when the wait
 /// ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("these informers have not received their first list: {}", informers.join(", "))]
+#[error("these informers have not received their initial list: {}", informers.join(", "))]
 pub struct NotSynced {
     /// The kind and scope of each of these informers, for example
     /// `pods.v1 in shop?labelSelector=app%3Dweb`.

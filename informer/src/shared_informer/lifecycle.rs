@@ -32,6 +32,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     ///
     /// # Errors
     /// [`RunError`] if the informer is already running, or was stopped.
+    ///
+    /// # Panics
+    /// If the future is polled outside of a tokio runtime with timers (`enable_time`).
     pub async fn run(&self) -> Result<(), RunError> {
         let inner = &self.inner;
         // A guard is only taken while another exists or the informer runs, so once the count has
@@ -71,7 +74,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
-    /// Returns whether the first list is in the store and in the handlers' buffers (client-go
+    /// Returns whether the initial list is in the store and in the handlers' buffers (client-go
     /// `HasSynced`). Use [`Registration::has_synced`](super::Registration::has_synced) to find out
     /// whether a handler was notified of all of it.
     ///
@@ -206,7 +209,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
         pending().await
     }
 
-    /// Waits for the first list, and then notifies the handlers that the informer has synced.
+    /// Waits for the initial list, and then notifies the handlers that the informer has synced.
     pub(super) async fn notify_synced(&self) {
         if self.queue.wait_for_sync().await.is_ok() {
             #[cfg(feature = "runtime")]

@@ -239,9 +239,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     }
 
     /// Adds a handler that receives notifications in batches, on a thread of its own (not in
-    /// client-go). A batch has all notifications that are available, up to `most`. If its last
-    /// change replaces an object by another with the same key, it has one more, because the
-    /// deletion and the addition stay together. A batch is not delayed by changes that a filter
+    /// client-go). A batch has all notifications that are available, up to `most`; 0 counts as 1.
+    /// If its last change replaces an object by another with the same key, it has one more, because
+    /// the deletion and the addition stay together. A batch is not delayed by changes that a filter
     /// rejects. If the handler panics, its batch is not redelivered.
     ///
     /// # Errors
@@ -356,8 +356,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
 
 impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// Returns the version up to which all changes were offered to the queue (client-go
-    /// `LastSyncResourceVersion`), or `None` before the first list is complete. For an informer of
-    /// several [`Namespaces`] it is the lowest version of the namespaces, or `None` while one of
+    /// `LastSyncResourceVersion`), or `None` before the initial list is complete. For an informer
+    /// of several [`Namespaces`] it is the lowest version of the namespaces, or `None` while one of
     /// them has none; a namespace that is [waived](NamespaceStatus::is_waived) does not count.
     #[must_use]
     pub fn last_sync_resource_version(&self) -> Option<String> {

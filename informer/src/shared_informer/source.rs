@@ -149,14 +149,14 @@ fn reported(
     }
 }
 
-/// The availability of an informer's first list.
+/// The availability of an informer's initial list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Availability {
     Unknown,
     /// The server answered that it does not have the resource (404), or does not allow it to be
     /// listed (403).
     Refused,
-    /// The first list has arrived. A later refusal does not change this.
+    /// The initial list has arrived. A later refusal does not change this.
     #[cfg(feature = "runtime")]
     Listed,
 }

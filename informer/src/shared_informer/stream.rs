@@ -26,7 +26,7 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
     /// | an update | the new object | the old one, too |
     /// | look up by label, owner or field | full scan | an [index](SharedInformerBuilder::index) |
     /// | a late subscriber | sees later events only | first gets the stored objects |
-    /// | several callers wait for the first list | only the last to poll is woken | all are woken |
+    /// | several callers wait for the initial list | only the last to poll is woken | all are woken |
     ///
     /// See [`feed`](crate::runtime::reflector::feed), which feeds a queue without an informer, for
     /// the treatment of events. When the stream ends, the informer stops as if

@@ -1,5 +1,5 @@
-//! Splits a LIST response into its items while its bytes arrive: a first list may be one body of a
-//! gigabyte, whatever page size was requested. Only the part of the current item or member that
+//! Splits a LIST response into its items while its bytes arrive: an initial list may be one body of
+//! a gigabyte, whatever page size was requested. Only the part of the current item or member that
 //! has arrived is kept in memory. Items, and members that are used, have the same size limit.
 
 use bytes::{Bytes, BytesMut};

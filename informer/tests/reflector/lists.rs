@@ -13,7 +13,7 @@ use super::rig::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn first_list_is_at_any_version_and_the_watch_starts_from_it() {
+async fn initial_list_is_at_any_version_and_the_watch_starts_from_it() {
     let mut rig = Rig::lists(Scripted::new().list(list(7, [map("a", 5), map("b", 6)])));
     assert_eq!(rig.changes(2).await, ["Added a@5", "Added b@6"]);
     assert_eq!(shown_requests(&rig.requests(2).await), [r#"list "0" limit 500"#, r#"watch "7""#]);
@@ -161,7 +161,7 @@ async fn undecodable_object_is_reported_kept_and_causes_no_endless_relist() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn undecodable_object_of_a_first_list_is_reported_without_a_stored_state() {
+async fn undecodable_object_of_an_initial_list_is_reported_without_a_stored_state() {
     let mut rig = Rig::lists(Scripted::new().list(list(7, [broken("a", 5), map("b", 6)])));
     let error = rig.error().await;
     assert!(
@@ -248,7 +248,7 @@ async fn lists_after_a_broken_one_are_not_older_than_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn first_list_is_at_any_version_only_before_anything_was_delivered() {
+async fn initial_list_is_at_any_version_only_before_anything_was_delivered() {
     let script = Scripted::new()
         .list_fails(status(500, "InternalError"))
         .list_stream(cut([page(100, Some("t1")), items([map("a", 90)])]))

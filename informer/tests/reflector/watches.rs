@@ -1,15 +1,18 @@
 //! Tests of the events of a watch, and of the requests after its end.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use deltafifo_informer::lister_watcher::{EventType, RequestError, Scripted};
-use deltafifo_informer::reflector::{Backoff, RunError};
+use deltafifo_informer::reflector::{Backoff, Reflector, RunError};
+use futures_util::FutureExt;
 use futures_util::stream::{self, StreamExt};
+use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::{Instant, timeout};
 
 use super::rig::{
-    Rig, bookmark, broken, busy, closed, event, list, map, refused, shown_requests, status,
+    Rig, bookmark, broken, busy, closed, event, list, map, queue, refused, shown_requests, status,
 };
 
 #[tokio::test(start_paused = true)]
@@ -309,4 +312,11 @@ async fn reflector_does_not_run_twice_at_a_time() {
     let rig = Rig::lists(Scripted::new());
     rig.requests(1).await;
     assert_eq!(rig.reflector.run().await, RunError::Running);
+}
+
+#[test]
+#[should_panic(expected = "there is no reactor running")]
+fn run_that_is_polled_outside_of_a_runtime_panics() {
+    let reflector = Reflector::<ConfigMap>::builder(Arc::new(Scripted::new()), queue()).build();
+    let _ = reflector.run().now_or_never();
 }

@@ -200,7 +200,8 @@ fn metrics_of_a_pod_are_served_at_the_port_of_its_manifest() {
     assert_eq!(*scraped, listen.port().to_string());
 }
 
-/// Runs an informer with metrics until its first list is complete and its watch has sent an event.
+/// Runs an informer with metrics until its initial list is complete and its watch has sent an
+/// event.
 async fn inform() {
     let server = ApiServer::builder().resource(Resource::pods()).build();
     let source = KubeListerWatcher::new::<Pod>(server.client(), &(), None);

@@ -22,7 +22,7 @@ async fn requests(config: watcher::Config) -> Vec<Request> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn first_list_follows_list_semantic_and_page_size() {
+async fn initial_list_follows_list_semantic_and_page_size() {
     let all = requests(watcher::Config::default()).await;
     assert_eq!(all[0].path(), "/api/v1/namespaces/shop/configmaps");
     assert_eq!(

@@ -1,5 +1,5 @@
-//! Tests of related kinds that are marked as `optional`, and of first lists that a controller does
-//! not wait for.
+//! Tests of related kinds that are marked as `optional`, and of initial lists that a controller
+//! does not wait for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -139,7 +139,7 @@ async fn existing_optional_kind_is_awaited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_of_an_optional_kind_are_reported_after_its_first_list() {
+async fn errors_of_an_optional_kind_are_reported_after_its_initial_list() {
     let server = without_pods();
     let pods = Api::<Pod>::all(server.client());
     let mut polled =
@@ -181,7 +181,7 @@ async fn optional_applies_to_the_last_relation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn first_lists_of_related_objects_are_not_awaited_if_so_configured() {
+async fn initial_lists_of_related_objects_are_not_awaited_if_so_configured() {
     for relation in RELATIONS {
         let server = refusing(status::internal_error("not now"));
         let controller = relation(controller(&server), &server);
@@ -214,8 +214,7 @@ async fn main_objects_are_awaited_however_configured() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn optional_informer_that_was_refused_after_its_first_list_is_awaited_by_the_next_controller()
-{
+async fn optional_informer_refused_after_its_initial_list_is_awaited_by_the_next_controller() {
     const PODS: usize = 3_000;
     let server = server();
     server.apply(map("a", "1")).unwrap();

@@ -81,7 +81,7 @@ async fn missing_kind_is_reported_with_its_consequence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn undecodable_object_of_a_first_list_is_not_reported_as_blocking() {
+async fn undecodable_object_of_an_initial_list_is_not_reported_as_blocking() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let mut broken = map("b", "1");

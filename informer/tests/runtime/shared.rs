@@ -108,13 +108,13 @@ async fn controller_over_a_stopped_informer_yields_stopped() {
     let server = server();
     let (maps, pods) = (informer::<ConfigMap>(&server), informer::<Pod>(&server));
     pods.stop().await;
-    let stopped = "runner error: shared informer stopped before its first list: build another informer, and a controller over it";
+    let stopped = "runner error: shared informer stopped before its initial list: build another informer, and a controller over it";
     let polled = poll_idle(Controller::from_informer(&maps).owns_informer(&pods));
     assert_eq!(polled.rest().await, [stopped]);
     let polled = poll_idle(Controller::from_informer(&maps));
     idle().await;
     maps.stop().await;
-    assert_eq!(polled.rest().await, [stopped], "the first list never completed");
+    assert_eq!(polled.rest().await, [stopped], "the initial list never completed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,7 +164,7 @@ async fn informer_that_is_not_run_is_reported_until_it_runs() {
     let mut polled = poll_idle(Controller::from_informer(&maps).owns_informer(&pods));
     let report = |informers: &str| {
         format!(
-            "runner error: nothing is reconciled until these have their first list: {informers}"
+            "runner error: nothing is reconciled until these have their initial list: {informers}"
         )
     };
     let not_run = |informer: &str| {
@@ -186,7 +186,7 @@ async fn informer_that_is_not_run_is_reported_until_it_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn informer_whose_first_list_fails_is_reported_every_minute() {
+async fn informer_whose_initial_list_fails_is_reported_every_minute() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let fault = Fault::status(status::internal_error("not now")).times(usize::MAX);

@@ -242,15 +242,15 @@ async fn store_that_is_not_filled_is_reported_every_minute() {
     let began = Instant::now();
     let mut polled = poll_idle(Controller::for_stream(stream::pending(), reader));
     for minute in 1..=2 {
-        let report = "runner error: nothing is reconciled until these have their first list: the \
+        let report = "runner error: nothing is reconciled until these have their initial list: the \
                       store of configmaps.v1 (poll the stream that fills it, and check the errors of that \
                       stream)";
         assert_eq!(polled.next().await, report);
         assert_eq!(began.elapsed().as_secs(), 60 * minute);
     }
     drop(writer);
-    let dropped = "runner error: writer of the store of configmaps.v1 was dropped before its first \
-                   list, so nothing is reconciled: poll the stream that fills the store for as long as the \
+    let dropped = "runner error: writer of the store of configmaps.v1 was dropped before its \
+                   initial list, so nothing is reconciled: poll the stream that fills the store for as long as the \
                    controller runs, and check whether it has ended or panicked";
     assert_eq!(polled.rest().await, [dropped]);
 }

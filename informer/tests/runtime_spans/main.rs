@@ -358,7 +358,7 @@ async fn absence_of_an_optional_kind_is_not_logged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn informers_without_a_first_list_are_logged_once() {
+async fn informers_without_an_initial_list_are_logged_once() {
     let (log, _listens) = Log::listening();
     let server = server();
     let pods = KubeListerWatcher::new::<Pod>(server.client(), &(), None);

@@ -31,6 +31,15 @@ async fn informer_runs_only_once() {
     informer.stop().await;
 }
 
+#[test]
+#[should_panic(expected = "there is no reactor running")]
+fn run_that_is_polled_outside_of_a_runtime_panics() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    // The client of the server needs a runtime.
+    let informer = runtime.block_on(async { builder(&server()).build().unwrap() });
+    let _ = informer.run().now_or_never();
+}
+
 #[tokio::test(start_paused = true)]
 async fn stopped_informer_refuses_handlers_and_ends_existing_ones() {
     for queue in QUEUES {

@@ -51,7 +51,7 @@ enum Initial {
     Claimed,
     /// The state after `Claimed`, once an object was offered outside of a relist.
     Touched,
-    /// The first list is complete, and not all of its items are handled.
+    /// The initial list is complete, and not all of its items are handled.
     Draining,
     Synced,
 }

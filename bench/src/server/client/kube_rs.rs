@@ -51,7 +51,7 @@ impl KubeRs {
 }
 
 impl Watching for KubeRs {
-    async fn first_list(&self) -> Result<(), BoxError> {
+    async fn initial_list(&self) -> Result<(), BoxError> {
         self.tally.until(|counts| counts.lists > 0).await;
         Ok(())
     }

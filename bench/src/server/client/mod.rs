@@ -40,7 +40,7 @@ use tally::HandlerCounts;
 /// A running client, as the steps of the protocol use it.
 trait Watching {
     /// Waits until the handler was notified of all initial objects.
-    async fn first_list(&self) -> Result<(), BoxError>;
+    async fn initial_list(&self) -> Result<(), BoxError>;
 
     /// Ends the cut, and waits until the relist is complete and the handler was notified of this
     /// many changes.
@@ -102,7 +102,7 @@ fn ours() -> String {
 /// Reads the commands of the standard input, and carries them out.
 async fn follow(client: &impl Watching, cut: &Cut, version: &str) -> Result<(), BoxError> {
     let mut input = lines();
-    step(&mut input, client.first_list()).await?;
+    step(&mut input, client.initial_list()).await?;
     report(client, version)?;
     while let Some(line) = input.recv().await {
         match line.split_once(' ') {

@@ -62,7 +62,7 @@ impl<T: Send + Sync + 'static> Watching for Ours<T>
 where
     KubeMeta: Meta<T>,
 {
-    async fn first_list(&self) -> Result<(), BoxError> {
+    async fn initial_list(&self) -> Result<(), BoxError> {
         Ok(self.handler.wait_for_sync().await?)
     }
 

@@ -2,7 +2,7 @@
 //! time to list and to read them. The engine lists the first of two LIST responses in files, and
 //! then relists the second, in which one object in a hundred has changed.
 //!
-//! - `rest-bytes`: the growth of the resident memory that no file backs, after the first list and
+//! - `rest-bytes`: the growth of the resident memory that no file backs, after the initial list and
 //!   the background work that follows it. `peak-bytes`: the growth of all resident memory to its
 //!   peak. Both are divided by the number of objects.
 //! - `first-list-cpu`, `relist-cpu`: CPU time of the process, with the kernel's, from the start of
@@ -70,7 +70,7 @@ trait CacheEngine {
     /// Returns the digest of the store.
     fn digest(&self) -> Digest;
 
-    /// Returns figures that only this engine has, after the first list.
+    /// Returns figures that only this engine has, after the initial list.
     fn extra(&self) -> Map<String, Value> {
         Map::new()
     }
@@ -132,7 +132,7 @@ async fn steps(
 ) -> Result<(), ChildError> {
     output::progress("cache first list")?;
     complete(&engine, 1).await?;
-    let first_list = cpu()?.saturating_sub(usage.cpu);
+    let initial_list = cpu()?.saturating_sub(usage.cpu);
     let peak = usage.memory.peak_over_start();
     end_threads().await;
     let rest = anonymous().saturating_sub(usage.anonymous);
@@ -154,7 +154,7 @@ async fn steps(
     let mut rows = vec![
         row("rest-bytes", "B", per_object(rest, objects)),
         row("peak-bytes", "B", per_object(peak, objects)),
-        row("first-list-cpu", "s", first_list.as_secs_f64()),
+        row("first-list-cpu", "s", initial_list.as_secs_f64()),
         row("relist-cpu", "s", relist.as_secs_f64()),
         row("get", "s", get),
         row("get-header", "s", get_header),
@@ -214,7 +214,7 @@ fn median(inputs: &[impl AsRef<str>], work: impl Fn(&str) -> bool) -> Result<f64
         let done = black_box(work(input.as_ref()));
         times.push(began.elapsed());
         if !done {
-            return Err("an object of the first list is not there, or does not decode".into());
+            return Err("an object of the initial list is not there, or does not decode".into());
         }
     }
     times.sort_unstable();

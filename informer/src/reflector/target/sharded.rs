@@ -49,8 +49,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Sharded<K> for DeltaFifo<K, M> {
     }
 
     fn handled(&self, version: &str) -> BoxFuture<'static, Result<(), WaitError>> {
-        // Before the first list there is no version, and some API servers have versions that are no
-        // numbers. Version 0 names no state.
+        // Before the initial list there is no version, and some API servers have versions that are
+        // no numbers. Version 0 names no state.
         match self.handled(version).or_else(|_| self.handled("0")) {
             Ok(handled) => Box::pin(handled),
             Err(error) => Box::pin(std::future::ready(Err(error.into()))),

@@ -52,12 +52,12 @@ impl Config {
         self
     }
 
-    /// Sets whether reconciles wait for the first list of everything that the controller owns and
+    /// Sets whether reconciles wait for the initial list of everything that the controller owns and
     /// watches. The default is true. With false, reconciles begin once the main objects are
     /// listed, as in kube.
     ///
     /// With false, a reconciler must expect the stores of related objects to be incomplete. A
-    /// related object that is deleted before its first list arrives triggers no reconcile, even
+    /// related object that is deleted before its initial list arrives triggers no reconcile, even
     /// if a reconciler has already read it. For a single kind that may be missing, use
     /// [`optional`](super::Controller::optional) instead.
     #[must_use]

@@ -91,24 +91,24 @@ impl<E> From<Error<E, watcher::Error>> for kubes::Error<E, watcher::Error> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunnerError {
-    /// A shared informer of this controller stopped before the controller had received its first
+    /// A shared informer of this controller stopped before the controller had received its initial
     /// list, so nothing can be reconciled. The stream ends with this error; the log names the
     /// informer.
     #[error(
-        "shared informer stopped before its first list: build another informer, and a controller over it"
+        "shared informer stopped before its initial list: build another informer, and a controller over it"
     )]
     Stopped,
     /// The writer of the store of a controller over a stream was dropped before the store had
-    /// received its first list, so nothing can be reconciled (kube: `Readiness(WriterDropped)`).
+    /// received its initial list, so nothing can be reconciled (kube: `Readiness(WriterDropped)`).
     /// The stream ends with this error.
     #[error(
-        "writer of the store of {resource} was dropped before its first list, so nothing is reconciled: poll the stream that fills the store for as long as the controller runs, and check whether it has ended or panicked"
+        "writer of the store of {resource} was dropped before its initial list, so nothing is reconciled: poll the stream that fills the store for as long as the controller runs, and check whether it has ended or panicked"
     )]
     WriterDropped {
         /// The resource of the main objects, for example `configmaps.v1`.
         resource: String,
     },
-    /// Shared informers of this controller have not delivered their first list, or the store of a
+    /// Shared informers of this controller have not delivered their initial list, or the store of a
     /// controller over a stream is not ready. The stream continues; reconciles begin once every
     /// list that they wait for has arrived.
     ///
@@ -118,7 +118,7 @@ pub enum RunnerError {
     /// when it names other informers than before. The informers that the controller owns are not
     /// included: their errors are yielded as [`QueueError`](Error::QueueError).
     #[error(
-        "{} until these have their first list: {}",
+        "{} until these have their initial list: {}",
         if *blocks_reconciles { "nothing is reconciled" } else { "objects are missing and trigger no reconciles" },
         informers.join(", ")
     )]
@@ -208,7 +208,7 @@ pub enum RunnerError {
         "controller cannot be sharded by namespace, because {object} has none, so nothing is reconciled any more: build the group with ShardBy::Key or ShardBy::Uid"
     )]
     NotNamespaced {
-        /// The object.
+        /// The main object without a namespace.
         object: Box<ObjectRef<DynamicObject>>,
     },
     /// The group of a sharded controller shards by uid (`ShardBy::Uid`), but one of the main
@@ -219,7 +219,7 @@ pub enum RunnerError {
         "controller cannot be sharded by uid, because {object} has none, so nothing is reconciled any more: keep `metadata.uid` in the transform of its informer, or build the group with ShardBy::Key"
     )]
     NoUid {
-        /// The object.
+        /// The main object without a uid.
         object: Box<ObjectRef<DynamicObject>>,
     },
 }

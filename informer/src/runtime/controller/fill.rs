@@ -60,11 +60,11 @@ trait Fill: Send + Sync {
     /// Waits until the store of the informer holds a list that begins after this call.
     fn fill(self: Arc<Self>, shards: ShardSet) -> BoxFuture<'static, ()>;
 
-    /// Waits until the handler has received the first list of the informer, or the kind is optional
-    /// and the server does not have it.
+    /// Waits until the handler has received the initial list of the informer, or the kind is
+    /// optional and the server does not have it.
     fn synced(self: Arc<Self>) -> BoxFuture<'static, ()>;
 
-    /// Returns whether the handler has received the first list of the informer.
+    /// Returns whether the handler has received the initial list of the informer.
     fn has_synced(&self) -> bool;
 }
 
@@ -227,7 +227,7 @@ struct Missing {
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
-    /// Waits until the handler has received the first list of the informer. Returns false if the
+    /// Waits until the handler has received the initial list of the informer. Returns false if the
     /// kind is optional and the server does not have it.
     async fn is_present(&self) -> bool {
         let mut availability = self.availability.clone();
@@ -267,7 +267,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> InformerFill<K, M> {
                 }
             };
             let versions = snapshots.iter().map(|list| ResourceVersion::parse(&list.version));
-            // The version of the first list: that of the last one would recede with each list.
+            // The version of the first attempt: that of the last one would recede with each list.
             let newest = || versions.flatten().max().map(|version| version.to_string());
             let first = first.get_or_insert_with(newest).as_deref();
             if timeout(LIST_AGAIN, self.held(&snapshots, shards, first)).await.is_ok() {

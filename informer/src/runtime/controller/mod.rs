@@ -38,9 +38,9 @@
 //! | several controllers over one watch | unstable streams without deletions | [`from_informer`](Controller::from_informer), [`owns_informer`](Controller::owns_informer), [`watches_informer`](Controller::watches_informer). Of kube's streams, a [`ReflectHandle`](crate::runtime::reflector::ReflectHandle) that is passed [itself](Controller::for_shared_stream) carries deletions and old states; an adapter of it does not |
 //! | a user's stream that fails | no watch or stream of the controller is polled for the time of the backoff | only that stream is not polled |
 //! | a store that a user's stream never fills | the controller waits silently; when the writer is dropped, it yields an error and does not end | an error every minute; when the writer is dropped, an error, and the controller ends |
-//! | reconciles begin | after the first list of the main objects | after the first list of everything that the controller watches. While a list is missing, for example of a kind that the server does not have, errors name it and say that nothing is reconciled; the first of them is logged, too. Use [`optional`](Controller::optional) for a kind that may be missing, and [`Config::wait_for_related`] for kube's behaviour |
+//! | reconciles begin | after the initial list of the main objects | after the initial list of everything that the controller watches. While a list is missing, for example of a kind that the server does not have, errors name it and say that nothing is reconciled; the first of them is logged, too. Use [`optional`](Controller::optional) for a kind that may be missing, and [`Config::wait_for_related`] for kube's behaviour |
 //! | duration of a watch | 290 s | 5 to 10 minutes, at random. With a `timeout`, between half of it and all of it |
-//! | a relist | like the first list | at least as new as the stored state, without pages |
+//! | a relist | like the initial list | at least as new as the stored state, without pages |
 //!
 //! All options of [`watcher::Config`] are used except `bookmarks`: bookmarks are always
 //! requested.

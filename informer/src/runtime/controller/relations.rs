@@ -71,7 +71,7 @@ where
 
     /// Acts like [`owns`](Self::owns), over a shared informer of whole objects or of metadata.
     /// The caller must run the informer. A reconciler may read the informer's store: no reconcile
-    /// begins before the informer's first list is complete.
+    /// begins before the informer's initial list is complete.
     ///
     /// The informer may be compact: owners are then read without decoding the objects.
     pub fn owns_informer<Child: Form>(self, informer: impl Into<Source<Child>>) -> Self
@@ -170,7 +170,7 @@ where
 
     /// Acts like [`watches_ref`](Self::watches_ref), over a shared informer. The caller must run
     /// the informer. A reconciler may read the informer's store: no reconcile begins before the
-    /// informer's first list is complete.
+    /// informer's initial list is complete.
     ///
     /// The informer may be compact: then each state is decoded for `mapper`, and a state that does
     /// not decode is logged and triggers nothing. Build such an informer with a `Compactor` that
@@ -190,7 +190,7 @@ where
 
     /// Makes the relation that was added last (by [`owns`](Self::owns),
     /// [`watches`](Self::watches) or a variant of them) optional: reconciles do not wait for its
-    /// first list if the server does not have the kind (404) or does not allow it to be listed
+    /// initial list if the server does not have the kind (404) or does not allow it to be listed
     /// and watched (403). After any other failure they wait, as for other relations. Does nothing
     /// if no relation was added.
     ///

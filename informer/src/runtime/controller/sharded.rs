@@ -54,8 +54,8 @@ where
     /// version, for a minute or two.
     ///
     /// With [`Config::wait_for_related(false)`](super::Config::wait_for_related), the member does
-    /// not wait for related informers that have not synced. Until their first list, a reconcile may
-    /// miss related objects, also those that the former owner wrote.
+    /// not wait for related informers that have not synced. Until their initial list, a reconcile
+    /// may miss related objects, also those that the former owner wrote.
     ///
     /// Poll the stream while the group runs: the replica joins the group only when all of its
     /// sharded controllers are polled, and the informers that reconciles wait for have synced. If

@@ -214,7 +214,7 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     if let (Some(fills), Some(changed)) = (&mut started.fills, changed) {
         fills.add(informer, registration.clone(), changed, role)?;
     }
-    // Reconciles wait for this handler's first list. Otherwise a reconcile could read an object
+    // Reconciles wait for this handler's initial list. Otherwise a reconcile could read an object
     // that is deleted before this handler sees it, and whose deletion therefore triggers nothing.
     let mut availability = informer.availability();
     let awaited = title.clone();
@@ -243,23 +243,23 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     Ok(())
 }
 
-/// Logs which informer stopped before its first list, and returns the error.
+/// Logs which informer stopped before its initial list, and returns the error.
 fn stopped(informer: &str) -> RunnerError {
-    tracing::error!(informer, "informer stopped before its first list; the controller ends");
+    tracing::error!(informer, "informer stopped before its initial list; the controller ends");
     RunnerError::Stopped
 }
 
 /// An informer that a controller owns. It is closed on drop.
 pub(super) struct OwnedInformer<K: Send + Sync + 'static, M: Meta<K> = KubeMeta> {
     informer: SharedInformer<K, M>,
-    first_list: Arc<FirstList>,
+    initial_list: Arc<InitialList>,
 }
 
-/// The state of an informer's first list in a controller. It decides which errors are yielded and
+/// The state of an informer's initial list in a controller. It decides which errors are yielded and
 /// logged before that list. Each flag is used on its own and orders no other memory, so relaxed
 /// accesses are enough.
 #[derive(Default)]
-struct FirstList {
+struct InitialList {
     /// Whether reconciles wait for the list.
     awaited: AtomicBool,
     /// Whether the relation is optional and has not been listed yet.
@@ -270,7 +270,7 @@ struct FirstList {
     wait_logged: AtomicBool,
 }
 
-impl FirstList {
+impl InitialList {
     /// Sets the role of an informer that starts to run.
     fn begin(&self, role: InformerRole) {
         self.awaited.store(role.is_awaited, Ordering::Relaxed);
@@ -323,11 +323,11 @@ impl<K: Send + Sync + 'static, M: Meta<K>> OwnedInformer<K, M> {
         errors: &mpsc::Sender<watcher::Error>,
     ) -> Self {
         let errors = errors.clone();
-        let first_list = Arc::new(FirstList::default());
+        let initial_list = Arc::new(InitialList::default());
         let builder = builder.on_error({
-            let first_list = Arc::clone(&first_list);
+            let initial_list = Arc::clone(&initial_list);
             move |error| {
-                let Some(converted) = first_list.convert(&resource, error) else { return };
+                let Some(converted) = initial_list.convert(&resource, error) else { return };
                 // If the controller is not polled, the channel is full; log the error instead of
                 // buffering it.
                 if errors.try_send(converted).is_err() {
@@ -337,7 +337,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> OwnedInformer<K, M> {
         });
         Self {
             informer: builder.build().expect("a builder without user indexes always builds"),
-            first_list,
+            initial_list,
         }
     }
 
@@ -347,11 +347,11 @@ impl<K: Send + Sync + 'static, M: Meta<K>> OwnedInformer<K, M> {
 
     /// Runs the informer in a task until the controller ends.
     pub(super) fn run(self, started: &mut Started, role: InformerRole) {
-        self.first_list.begin(role);
+        self.initial_list.begin(role);
         let run = async move {
             let synced = async {
                 if self.informer.wait_for_sync().await.is_ok() {
-                    self.first_list.arrived();
+                    self.initial_list.arrived();
                 }
             };
             // `run` returns an error only if it is called twice; `self` is consumed here.

@@ -44,7 +44,7 @@ pub(super) struct InformerRole {
     /// Whether its objects are the main objects.
     #[cfg_attr(not(feature = "leader-election"), allow(dead_code))]
     pub(super) is_main: bool,
-    /// Whether reconciles wait for the informer's first list.
+    /// Whether reconciles wait for the informer's initial list.
     pub(super) is_awaited: bool,
     /// Whether that wait ends if the server does not have the kind, or does not allow it to be
     /// listed.
@@ -59,7 +59,7 @@ pub(super) struct Started {
     /// because all sources of requests have ended, or at a graceful shutdown. The futures of
     /// informers own the registrations of the handlers, so dropping them removes the handlers.
     pub(super) ends: FuturesUnordered<BoxFuture<'static, ()>>,
-    /// A future for each informer and store that reconciles wait for. It resolves when the first
+    /// A future for each informer and store that reconciles wait for. It resolves when the initial
     /// list has been handled, when the informer stops or the writer of the store is dropped, or
     /// when the server refuses an optional kind.
     pub(super) syncs: Vec<BoxFuture<'static, Result<(), RunnerError>>>,

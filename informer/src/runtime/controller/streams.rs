@@ -154,8 +154,8 @@ where
     ///
     /// **An informer gives more.** [`owns`](Self::owns) and [`owns_informer`](Self::owns_informer)
     /// also reconcile an owner whose child was deleted while the watch was interrupted, and an
-    /// owner that a child no longer names. Reconciles wait for their first list, and a predicate of
-    /// a [`Source`](super::Source::when) cannot hide deletions. A controller with a stream of
+    /// owner that a child no longer names. Reconciles wait for their initial list, and a predicate
+    /// of a [`Source`](super::Source::when) cannot hide deletions. A controller with a stream of
     /// objects cannot be sharded (`Controller::sharded`), because no list shows whether the stream
     /// has caught up: it ends with [`RunnerError::NotListable`](super::RunnerError::NotListable).
     pub fn owns_stream<Child>(
@@ -196,7 +196,7 @@ where
     /// [`watches_informer`](Self::watches_informer) also map objects that were deleted while the
     /// watch was interrupted, and map the old state of a change as well as the new one. A panic of
     /// their mapper is reported as an error, and the controller continues. Reconciles wait for
-    /// their first list, a predicate of a [`Source`](super::Source::when) cannot hide deletions,
+    /// their initial list, a predicate of a [`Source`](super::Source::when) cannot hide deletions,
     /// and the controller can be sharded.
     pub fn watches_stream<Other, I>(
         self,

@@ -1,7 +1,7 @@
 //! Errors that a controller yields and logs about shared informers, and stores of the user, that
-//! have no first list. Without these errors a controller over such an informer would wait silently:
-//! the informer's errors go to its own error handler, and an informer that is not run has no
-//! errors.
+//! have no initial list. Without these errors a controller over such an informer would wait
+//! silently: the informer's errors go to its own error handler, and an informer that is not run has
+//! no errors.
 
 use std::fmt;
 use std::future::pending;
@@ -19,21 +19,21 @@ use crate::shared_informer::{Availability, Registration, SharedInformer};
 /// The time after which the first error names informers that are not running: the user has probably
 /// forgotten to run them.
 const FIRST_REPORT: Duration = Duration::from_secs(5);
-/// The period of later errors. They also name a running informer if reconciles wait for its first
+/// The period of later errors. They also name a running informer if reconciles wait for its initial
 /// list.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// A shared informer, which the user has to run, or a store that the user has to fill.
 struct SharedSource {
     title: String,
-    /// Whether reconciles wait for the first list.
+    /// Whether reconciles wait for the initial list.
     is_awaited: bool,
     progress: Box<dyn Fn() -> Progress + Send>,
-    /// Whether the first list has arrived, or reconciles no longer wait for it.
+    /// Whether the initial list has arrived, or reconciles no longer wait for it.
     is_settled: Box<dyn Fn() -> bool + Send>,
 }
 
-/// The progress of a source whose first list has not arrived.
+/// The progress of a source whose initial list has not arrived.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
     /// The informer was never run.

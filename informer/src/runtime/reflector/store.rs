@@ -29,7 +29,7 @@ use crate::shared_informer::SharedInformer;
 /// fills the store has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "store did not become ready: its writer, informer or controller ended before the first list \
+    "store did not become ready: its writer, informer or controller ended before the initial list \
      was stored"
 )]
 pub struct WriterDropped;
@@ -53,7 +53,7 @@ where
     ready: Readiness,
 }
 
-/// Whether all objects of the first list are stored.
+/// Whether all objects of the initial list are stored.
 #[derive(Clone)]
 enum Readiness {
     /// When the informer is synced.
@@ -106,14 +106,14 @@ where
         Self::of_writer(indexer().reader(), watch::channel(false).1)
     }
 
-    /// Waits until all objects of the first list are stored. Any number of tasks may wait, and all
-    /// of them are woken (kube's store wakes only one).
+    /// Waits until all objects of the initial list are stored. Any number of tasks may wait, and
+    /// all of them are woken (kube's store wakes only one).
     ///
     /// Waiting does not fill the store: the future resolves only if the controller's stream or the
     /// [`reflector`](super::reflector()) is polled, or the informer runs.
     ///
     /// # Errors
-    /// [`WriterDropped`] if the controller, the [`Writer`] or the informer ends before its first
+    /// [`WriterDropped`] if the controller, the [`Writer`] or the informer ends before its initial
     /// list is stored.
     pub async fn wait_until_ready(&self) -> Result<(), WriterDropped> {
         match &self.ready {

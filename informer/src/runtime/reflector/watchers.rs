@@ -20,7 +20,7 @@ pub(super) struct Watchers {
 
 impl Default for Watchers {
     fn default() -> Self {
-        // The first list needs no error before it.
+        // The initial list needs no error before it.
         Self { begun: 0, is_list_open: false, may_list: true, are_several: false }
     }
 }

@@ -257,9 +257,9 @@ where
     ///
     /// The informer takes part in the hand-overs of the group from [its
     /// build](SharedInformerBuilder::build) until it ends. Run it: the replica joins the group only
-    /// when the server has answered a first list of each informer in split mode. A member that has
-    /// claimed a shard owns it only when all of these informers have the objects of the shard, from
-    /// a consistent list that began after the claim. While a shard waits for the informer for
+    /// when the server has answered an initial list of each informer in split mode. A member that
+    /// has claimed a shard owns it only when all of these informers have the objects of the shard,
+    /// from a consistent list that began after the claim. While a shard waits for the informer for
     /// longer than a minute, the group reports
     /// [`GroupError::NotFilled`](crate::sharding::GroupError::NotFilled).
     ///

@@ -7,8 +7,8 @@ use deltafifo::{Change, DeltaObject, DeltaType};
 /// The cause of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// The object was in the first list, or was known when the handler's first walk reached it.
-    /// For a deletion: the object was in a first list that failed, and was not in the list that
+    /// The object was in the initial list, or was known when the handler's first walk reached it.
+    /// For a deletion: the object was in an initial list that failed, and was not in the list that
     /// followed.
     Initial,
     /// An event of a watch.
@@ -73,12 +73,12 @@ impl Cause {
 pub enum Notification<K> {
     /// An object that this handler was not notified of before (client-go `OnAdd`).
     Added {
-        /// The object.
+        /// The state at the time of the notification.
         new: Arc<K>,
-        /// Whether the object was in the informer's first list, or was known when the handler's
+        /// Whether the object was in the informer's initial list, or was known when the handler's
         /// first walk reached it. (client-go: when the handler was added.)
         is_in_initial_list: bool,
-        /// The cause.
+        /// The reason of the change: an event, a list, a resync or a removal.
         cause: Cause,
     },
     /// An object that has changed, or that a resync delivers unchanged (client-go `OnUpdate`).
@@ -88,7 +88,7 @@ pub enum Notification<K> {
         old: Arc<K>,
         /// The newest state.
         new: Arc<K>,
-        /// The cause.
+        /// The reason of the change: an event, a list, a resync or a removal.
         cause: Cause,
     },
     /// An object that was deleted (client-go `OnDelete`).
@@ -99,7 +99,7 @@ pub enum Notification<K> {
         /// The last state, or a tombstone if the watch missed the deletion. The object of a
         /// tombstone may be stale.
         last: DeltaObject<K>,
-        /// The cause.
+        /// The reason of the change: an event, a list, a resync or a removal.
         cause: Cause,
     },
     /// The handler was too slow, and changes were dropped. Every stored object follows as

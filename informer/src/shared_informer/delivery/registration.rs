@@ -30,7 +30,7 @@ impl<K: Send + Sync + 'static> Registration<K> {
     }
 
     /// Returns whether the handler has been notified of every initial object: the objects of the
-    /// informer's first list, and the objects that were known when the handler was added
+    /// informer's initial list, and the objects that were known when the handler was added
     /// (client-go `HasSynced`). A notification whose call panicked counts. Once true, the result
     /// stays true.
     #[must_use]

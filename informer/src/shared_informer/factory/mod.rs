@@ -301,8 +301,8 @@ impl SharedInformerFactory {
     }
 
     /// Returns the informer of a kind that may be known at run time only. If this call builds it,
-    /// `choose` configures it: indexes, a transform, a queue, an error handler. If the informer
-    /// exists, `choose` is not called.
+    /// `configure` sets its indexes, transform, queue and error handler. If the informer exists,
+    /// `configure` is not called.
     ///
     /// # Errors
     /// [`FactoryError::ShutDown`] if the factory was shut down; [`FactoryError::Query`] if a
@@ -314,7 +314,7 @@ impl SharedInformerFactory {
         &self,
         types: &<K::Resource as Resource>::DynamicType,
         scope: &Scope,
-        choose: impl FnOnce(SharedInformerBuilder<K, KubeMeta>) -> SharedInformerBuilder<K, KubeMeta>,
+        configure: impl FnOnce(SharedInformerBuilder<K, KubeMeta>) -> SharedInformerBuilder<K, KubeMeta>,
     ) -> Result<SharedInformer<K>, FactoryError>
     where
         K: FactoryKind,
@@ -350,8 +350,8 @@ impl SharedInformerFactory {
         if !self.name.is_empty() {
             builder = builder.name(informers_name);
         }
-        // Called with no lock held, because `choose` is user code.
-        let informer = choose(builder).build()?;
+        // Called with no lock held, because `configure` is user code.
+        let informer = configure(builder).build()?;
         let entry = FactoryEntry {
             typed: Box::new(informer.clone()),
             erased: Arc::new(informer.clone()),

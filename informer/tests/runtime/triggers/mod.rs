@@ -55,7 +55,7 @@ async fn reconciles_wait_until_the_store_is_ready() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn writer_that_is_dropped_before_the_first_list_is_an_error() {
+async fn writer_that_is_dropped_before_the_initial_list_is_an_error() {
     assert_eq!(kubes::writer_that_is_dropped().await, "runner error", "hangs");
     assert_eq!(ours::writer_that_is_dropped().await, "runner error, ended");
 }

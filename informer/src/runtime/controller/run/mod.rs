@@ -128,7 +128,7 @@ struct ControllerRun<F: Form, E: Send + 'static> {
     work: JoinSet<Option<Ended<F::Object, E>>>,
     /// The largest number of tasks in `work`.
     most: usize,
-    /// The future that resolves when the handlers have received the first lists; `None` after
+    /// The future that resolves when the handlers have received the initial lists; `None` after
     /// that.
     syncing: Option<BoxFuture<'static, Result<Vec<()>, RunnerError>>>,
     is_shut_down: bool,
@@ -238,7 +238,7 @@ where
                         resume_panic(error);
                     }
                 }
-                // Before `ends`: if an informer stops before its first list, the stream must
+                // Before `ends`: if an informer stops before its initial list, the stream must
                 // yield an error and not just end.
                 synced = synced(&mut self.syncing), if self.syncing.is_some() && !self.is_shut_down => {
                     self.syncing = None;
@@ -551,7 +551,7 @@ fn reconcile_span<K: Resource>(item: &Item<StoreKey>, object: &ObjectRef<K>) -> 
     )
 }
 
-/// Waits for the first lists, if they have not arrived yet.
+/// Waits for the initial lists, if they have not arrived yet.
 async fn synced(
     syncing: &mut Option<BoxFuture<'static, Result<Vec<()>, RunnerError>>>,
 ) -> Result<(), RunnerError> {

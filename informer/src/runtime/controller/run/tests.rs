@@ -13,7 +13,7 @@ use super::ending::UNWINDING;
 use super::*;
 use crate::runtime::reflector::store;
 
-/// Returns a controller whose store lost its writer before its first list, and one of whose tasks
+/// Returns a controller whose store lost its writer before its initial list, and one of whose tasks
 /// blocks until the sender is dropped.
 async fn blocked(
     forced: oneshot::Receiver<()>,

@@ -116,7 +116,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         drop(before);
     }
 
-    /// Records that the first list has been offered to all handlers.
+    /// Records that the initial list has been offered to all handlers.
     pub(in crate::shared_informer) fn informer_has_synced(&self) {
         let feeds = {
             let mut list = self.list.lock();

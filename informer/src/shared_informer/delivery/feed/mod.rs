@@ -172,7 +172,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         self.with(|locked, drops| locked.inbox.settle(self.known.as_ref(), key, drops));
     }
 
-    /// Records that the informer's first list has been offered to all handlers.
+    /// Records that the informer's initial list has been offered to all handlers.
     pub(super) fn informer_has_synced(&self) {
         self.with(|locked, _| locked.inbox.informer_has_synced());
     }

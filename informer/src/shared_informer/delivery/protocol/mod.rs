@@ -362,7 +362,7 @@ impl<K: Send + Sync + 'static> Inbox<K> {
         self.walk.get_or_insert_with(|| Walk::new(Reason::Period));
     }
 
-    /// Records that the informer has delivered its first list.
+    /// Records that the informer has delivered its initial list.
     pub(super) fn informer_has_synced(&mut self) {
         self.informer_has_synced = true;
     }

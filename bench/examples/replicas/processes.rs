@@ -38,7 +38,7 @@ pub(crate) async fn measure_share(replicas: Replicas) -> Result<Vec<Row>, Failur
     };
     let [stored, list, relist] = [
         row("objects in memory", "", |usage| count(usage.listed.stored)),
-        row("CPU of the first list and reconciles", "s", |usage| usage.listed.cpu_seconds),
+        row("CPU of the initial list and reconciles", "s", |usage| usage.listed.cpu_seconds),
         row("CPU of a relist without changes", "s", |usage| usage.relist_cpu),
     ];
     Ok(vec![stored.0.bar(0.3 * stored.1), list.0, relist.0.bar(0.5 * relist.1)])

@@ -25,6 +25,22 @@ use crate::pointer::Pointer;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KubeMeta;
 
+/// Returns `namespace/name`, or `name` if there is no namespace or it is empty, as
+/// [`KeyFunc::meta_namespace`](deltafifo::KeyFunc::meta_namespace) does.
+pub(crate) fn object_key<'n>(namespace: Option<&str>, name: &'n str) -> Cow<'n, str> {
+    match namespace {
+        None | Some("") => name.into(),
+        Some(namespace) => format!("{namespace}/{name}").into(),
+    }
+}
+
+/// Returns the namespace and the name of a key of [`object_key`]. The namespace of a key without
+/// one is empty.
+#[cfg(feature = "runtime")]
+pub(crate) fn split_key(key: &str) -> (&str, &str) {
+    key.split_once('/').unwrap_or(("", key))
+}
+
 impl<K: Resource + 'static> Meta<K> for KubeMeta {
     fn namespace<'a>(&self, object: &'a K) -> Option<&'a str> {
         object.meta().namespace.as_deref()

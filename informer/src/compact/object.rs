@@ -17,6 +17,7 @@ use super::stored::{Reference, Stored};
 use super::sync::{Mutex, Ordering, mutant};
 use super::values::Own;
 use crate::KubeMeta;
+use crate::meta::object_key;
 
 /// An object of type `K` as compressed JSON, with a header of its metadata that needs no decoding.
 ///
@@ -205,11 +206,7 @@ impl<K> Compact<K> {
 
     fn key(&self) -> String {
         let view = self.header.view();
-        let name = view.name.unwrap_or_default();
-        match view.namespace.filter(|namespace| !namespace.is_empty()) {
-            Some(namespace) => format!("{namespace}/{name}"),
-            None => name.to_owned(),
-        }
+        object_key(view.namespace, view.name.unwrap_or_default()).into_owned()
     }
 
     fn error(&self, failure: impl Into<DecodeFailure>) -> DecodeError {

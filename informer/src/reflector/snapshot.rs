@@ -10,6 +10,7 @@ use super::limits::Limits;
 use crate::lister_watcher::{
     ListRequest, Listed, ObjectLimit, Pages, RequestError, is_point_in_time,
 };
+use crate::meta::object_key;
 use crate::wire::WireError;
 
 /// The longest time for all pages of a snapshot.
@@ -29,10 +30,7 @@ impl ListedMeta {
     /// Returns `namespace/name`, or `name`, or `None` if the object has no name.
     pub(crate) fn key(&self) -> Option<Box<str>> {
         let name = self.name.as_deref().filter(|name| !name.is_empty())?;
-        Some(match self.namespace.as_deref() {
-            None | Some("") => name.into(),
-            Some(namespace) => format!("{namespace}/{name}").into(),
-        })
+        Some(object_key(self.namespace.as_deref(), name).into())
     }
 }
 

@@ -27,6 +27,7 @@ use super::threads::Threads;
 use super::versions::Versions;
 use super::watch::delete_refused;
 use crate::KubeMeta;
+use crate::meta::object_key;
 use crate::util::in_flight::InFlight;
 
 /// The number of objects per page, as in kube's watcher by default.
@@ -329,10 +330,7 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
     /// Returns `namespace/name`, or `name`.
     fn name(&self, object: &K) -> String {
         let name = self.meta.name(object).unwrap_or_default();
-        match self.meta.namespace(object).filter(|namespace| !namespace.is_empty()) {
-            Some(namespace) => format!("{namespace}/{name}"),
-            None => name.to_owned(),
-        }
+        object_key(self.meta.namespace(object), name).into_owned()
     }
 
     fn report_any(&self, done: Result<(), ReflectorError>) {

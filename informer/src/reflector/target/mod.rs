@@ -24,6 +24,8 @@ use deltafifo::{
 };
 use futures_util::future::BoxFuture;
 
+use crate::meta::object_key;
+
 pub(crate) use history::{Histories, History};
 pub(crate) use scope::{InScope, Scoped};
 #[cfg(feature = "leader-election")]
@@ -180,12 +182,8 @@ fn keys_of_named<'n, K, M: Meta<K>>(
     // Custom keys are found by a scan of all objects, one for all names.
     let mut found = NamedKeys::new();
     let mut search = |object: &K| {
-        let (namespace, name) =
-            (keys.meta().namespace(object), keys.meta().name(object).unwrap_or_default());
-        let name = match namespace {
-            None | Some("") => names.get(name),
-            Some(namespace) => names.get(format!("{namespace}/{name}").as_str()),
-        };
+        let name = keys.meta().name(object).unwrap_or_default();
+        let name = names.get(&*object_key(keys.meta().namespace(object), name));
         found.extend(name.and_then(|name| Some((*name, keys.key(object).ok()?.into()))));
     };
     // Pending objects are searched before stored ones. In the other order, an object that is stored

@@ -7,6 +7,7 @@ use kube::Resource;
 use kube::runtime::reflector::ObjectRef;
 
 use crate::KubeMeta;
+use crate::meta::{object_key, split_key};
 
 /// The item type of the work queue. Cheap to clone: all requests of an object share one
 /// allocation.
@@ -14,10 +15,7 @@ pub(super) type StoreKey = Arc<str>;
 
 /// Returns the key for a namespace and a name. An empty namespace counts as none.
 pub(super) fn key(namespace: Option<&str>, name: &str) -> StoreKey {
-    match namespace.filter(|namespace| !namespace.is_empty()) {
-        Some(namespace) => format!("{namespace}/{name}").into(),
-        None => name.into(),
-    }
+    object_key(namespace, name).into()
 }
 
 /// Returns the key of an object, or `None` if it has no name.
@@ -35,8 +33,7 @@ pub(super) fn key_of_ref<K: Resource>(to: &ObjectRef<K>) -> StoreKey {
 
 /// Returns a reference to the object with this key.
 pub(super) fn reference<K: Resource>(key: &str, types: K::DynamicType) -> ObjectRef<K> {
-    match key.split_once('/') {
-        Some((namespace, name)) => ObjectRef::new_with(name, types).within(namespace),
-        None => ObjectRef::new_with(key, types),
-    }
+    let (namespace, name) = split_key(key);
+    let object = ObjectRef::new_with(name, types);
+    if namespace.is_empty() { object } else { object.within(namespace) }
 }

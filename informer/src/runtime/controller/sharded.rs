@@ -19,6 +19,7 @@ use super::start::Started;
 use super::stored::for_each_stored;
 use crate::KubeMeta;
 use crate::SharedInformer;
+use crate::meta::split_key;
 use crate::runtime::form::Form;
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
@@ -146,7 +147,7 @@ impl Sharding {
 
     /// Returns the shard of the object with this key, or `None` if the key does not decide it.
     pub(super) fn shard_of_key(&self, key: &str) -> Option<u8> {
-        let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+        let (namespace, name) = split_key(key);
         self.shard_of(ObjectId { namespace, name, uid: "" })
     }
 

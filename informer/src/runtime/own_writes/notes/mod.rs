@@ -13,6 +13,7 @@ use super::NotSeen;
 use super::answer::Written;
 use super::stores::{Before, ObservedStore, ObservedStores};
 use super::target::Target;
+use crate::meta::object_key;
 
 /// The longest time of one wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
@@ -118,11 +119,8 @@ impl OwnWrites {
         written: &Written,
     ) {
         let target = Target { namespace: &written.namespace, ..*target };
-        let object = match &*written.namespace {
-            "" => written.name.clone(),
-            namespace => format!("{namespace}/{}", written.name),
-        };
-        let (object, uid) = (Arc::<str>::from(object), Arc::<str>::from(&*written.uid));
+        let object = Arc::<str>::from(object_key(Some(&written.namespace), &written.name));
+        let uid = Arc::<str>::from(&*written.uid);
         for (number, (store, before)) in self.stores.iter().zip(before).enumerate() {
             if !store.observes(&target) {
                 continue;

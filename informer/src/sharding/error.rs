@@ -91,11 +91,11 @@ pub enum GroupError {
     /// policy changes the writes, or another client changes the Lease after them. A member whose
     /// Lease does not say that it is ready gets no shard if it holds none. If it holds shards, it
     /// keeps them, and it takes free ones while no Lease says that its member is ready. A member
-    /// whose Lease does not say that it stops is still assigned its share. Reported each minute.
+    /// whose Lease does not say that it stops is still assigned its share. Reported once a minute.
     #[error(
-        "the server has stored lease {lease} without the annotation {annotation} that this member \
-         has written, so the group assigns a wrong number of shards to this member; find the \
-         webhook, policy or controller that changes the annotation, and exempt these leases"
+        "lease {lease} does not have the annotation {annotation} that this member has written, so \
+         the group assigns a wrong number of shards to this member; find the webhook, policy or \
+         controller that changes the annotation, and exempt these leases"
     )]
     Unannotated {
         /// Namespace and name of the lease.

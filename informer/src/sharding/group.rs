@@ -23,6 +23,7 @@ use super::permit::Permit;
 use super::protocol::GroupTiming;
 use super::shards::{ShardCount, ShardSet};
 use crate::lease::{Clock, Clocks};
+use crate::meta::object_key;
 use crate::metrics::Named;
 use crate::util::random::random_for;
 
@@ -166,6 +167,9 @@ impl ShardGroup {
     /// [`RunError::Mismatch`] if a Lease of the group has other settings than this member. The
     /// group then reconciles nothing in this process, so end the process with the error.
     /// [`RunError::Running`] if the group runs already.
+    ///
+    /// # Panics
+    /// If the future is polled outside of a tokio runtime with timers (`enable_time`).
     pub fn run_until<F>(
         &self,
         stop: F,
@@ -205,9 +209,8 @@ impl ShardGroup {
             uid: metadata.uid.as_deref().unwrap_or_default(),
         };
         let Some(shard) = gate.shard_of(id) else {
-            let object = [id.namespace, id.name].join("/");
             let error = GroupError::NoShard {
-                object: object.trim_start_matches('/').to_owned(),
+                object: object_key(Some(id.namespace), id.name).into_owned(),
                 property: gate.by().as_str(),
                 group: self.0.title(),
             };
@@ -298,5 +301,27 @@ impl Drop for OnlyGroup {
     fn drop(&mut self) {
         // Relaxed: the flag guards no other data.
         HAS_GROUP.store(false, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::panic::AssertUnwindSafe;
+
+    use deltafifo_testkit::ApiServer;
+    use futures_util::FutureExt;
+
+    use super::ShardGroup;
+
+    #[test]
+    fn run_that_is_polled_outside_of_a_runtime_panics() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        // The client of the server needs a runtime.
+        let client = runtime.block_on(async { ApiServer::builder().build().client() });
+        let group = ShardGroup::builder(client, "shop", "counter").identity("a").beside_others();
+        let group = group.build().unwrap();
+        let run = AssertUnwindSafe(|| group.run_until(pending()).now_or_never());
+        assert!(std::panic::catch_unwind(run).is_err());
     }
 }

@@ -145,10 +145,10 @@
 // * `protocol/`: the protocol of a member, without I/O, and an exhaustive search for a history in
 //   which two members work on the same shard at the same time.
 // * `object.rs`, `api.rs`: the Leases of a group as objects, and the requests for them.
-// * `driver.rs`, `known.rs`: run the protocol, with the newest known states of the Leases.
+// * `driver/`, `known.rs`: run the protocol, with the newest known states of the Leases.
 // * `gate.rs`, `permit.rs`: the permits of the work on shards.
 // * `drains.rs`: the shards whose work has not ended.
-// * `stated.rs`: the readiness that a member has written, to notice who changes it.
+// * `stated.rs`: the readiness that a member has written, to notice changes by others.
 // * `participants.rs`: the controllers and informers that take part in hand-overs.
 // * `group.rs`, `builder.rs`, `error.rs`, `metrics.rs`: the group, as the program sees it.
 

@@ -19,8 +19,8 @@ pub(crate) fn number(variable: &str) -> Option<u64> {
     Some(value.parse().unwrap_or_else(|_| panic!("{variable} must be a number: {value}")))
 }
 
-/// Calls `run` with the seeds 0 to `SEEDS`, by default 20 seeds, or with `SEED` only. `run` returns
-/// the counts of the history of a seed.
+/// Calls `run` with the first `SEEDS` seeds, by default 20, or with `SEED` only. `run` returns the
+/// counts of the history of a seed.
 pub(crate) fn on_all_cores<const N: usize>(run: impl Fn(u64) -> [u64; N] + Sync) -> Total<N> {
     let seeds = match number("SEED") {
         Some(seed) => seed..seed + 1,
@@ -44,9 +44,9 @@ pub(crate) fn on_all_cores<const N: usize>(run: impl Fn(u64) -> [u64; N] + Sync)
     let threads = available_parallelism().map_or(1, NonZero::get);
     let counts = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().fold([0; N], |sums, worker| {
-            add(sums, worker.join().expect("no history violates a rule"))
-        })
+        workers
+            .into_iter()
+            .fold([0; N], |sums, worker| add(sums, worker.join().expect("no history fails")))
     });
     Total { counts, seeds: seeds.end - seeds.start, seconds: began.elapsed().as_secs() }
 }

@@ -189,16 +189,16 @@ impl ShardPlan {
         self.filter.scope()
     }
 
-    /// Returns the feeder of `queue`. `choose` sets the options of its reflector.
+    /// Returns the feeder of `queue`. `configure` sets the options of its reflector.
     pub(crate) fn into_feeder<K: Send + Sync + 'static>(
         self,
         queue: Arc<dyn Sharded<K>>,
         decoding: Decoding<K>,
-        choose: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K>,
+        configure: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K>,
     ) -> ShardFeeder<K> {
         let source = Box::new(Arc::clone(&self.filter));
         let reflector = ReflectorBuilder::new(source, queue.clone(), decoding);
-        let reflector = choose(reflector.page_size(PAGE_SIZE));
+        let reflector = configure(reflector.page_size(PAGE_SIZE));
         let (title, selection) = (self.scope().0.to_owned(), self.selection.clone());
         let participation = self.participants.join(|held| {
             selection.change(|_| held);
@@ -257,9 +257,9 @@ where
     ///
     /// The informer takes part in the hand-overs of the group from [its
     /// build](SharedInformerBuilder::build) until it ends. Run it: the replica joins the group only
-    /// when the server has answered an initial list of each informer in split mode. A member that
-    /// has claimed a shard owns it only when all of these informers have the objects of the shard,
-    /// from a consistent list that began after the claim. While a shard waits for the informer for
+    /// when the server has answered a list of each informer in split mode. A member that has
+    /// claimed a shard owns it only when all of these informers have the objects of the shard, from
+    /// a consistent list that began after the claim. While a shard waits for the informer for
     /// longer than a minute, the group reports
     /// [`GroupError::NotFilled`](crate::sharding::GroupError::NotFilled).
     ///

@@ -10,7 +10,6 @@ use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use metrics_util::debugging::DebuggingRecorder;
-use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::rig::*;
@@ -29,15 +28,17 @@ async fn shard_is_not_released_while_a_reconcile_blocks_its_thread_beyond_the_dr
     write_map(&server, 0, 1);
     let recorder = DebuggingRecorder::new();
     let mut replica = metrics::with_local_recorder(&recorder, || Replica::start(&server, "a"));
-    let (began, may_end) = (Arc::new(Notify::new()), Arc::new(Barrier::new(2)));
+    let may_end = Arc::new(Barrier::new(2));
+    // It is closed if the controller panics.
+    let (begins, mut began) = tokio::sync::mpsc::unbounded_channel();
     let (sender, was_held) = mpsc::channel();
     let controller = thread::spawn({
         let (server, group) = (server.clone(), replica.group.clone());
-        let (began, may_end) = (Arc::clone(&began), Arc::clone(&may_end));
+        let may_end = Arc::clone(&may_end);
         let reconcile = move |_: Arc<ConfigMap>, _| {
-            let (began, may_end, sender) = (began.clone(), may_end.clone(), sender.clone());
+            let (begins, may_end, sender) = (begins.clone(), may_end.clone(), sender.clone());
             async move {
-                began.notify_one();
+                begins.send(()).unwrap();
                 may_end.wait();
                 sender.send(Permit::current().unwrap().is_held()).unwrap();
                 Ok::<_, Infallible>(Action::await_change())
@@ -57,7 +58,7 @@ async fn shard_is_not_released_while_a_reconcile_blocks_its_thread_beyond_the_dr
         }
     });
     // Without a timeout: the paused clock passes hours while the other thread lists the objects.
-    began.notified().await;
+    began.recv().await.expect("the controller reconciles");
     replica.stop();
     // Longer than the drain timeout and the lease duration.
     sleep(60 * SECOND).await;

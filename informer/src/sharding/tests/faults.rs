@@ -491,8 +491,8 @@ async fn annotation_that_the_server_removes_from_the_leases_of_members_is_report
     let reported = replica.reported();
     assert_eq!(reported.len(), 4, "{reported:?}");
     for error in &reported {
-        assert!(error.contains("has stored lease shop/counter-member-a."), "{error}");
-        assert!(error.contains("without the annotation deltafifo/readiness="), "{error}");
+        assert!(error.contains("lease shop/counter-member-a."), "{error}");
+        assert!(error.contains("does not have the annotation deltafifo/readiness="), "{error}");
     }
     strips.send_replace(&[]);
     replica.owns(16).await;
@@ -536,8 +536,8 @@ async fn annotation_that_another_client_removes_after_each_update_is_reported_ea
     let reported = replica.reported();
     assert_eq!(reported.len(), 4, "{reported:?}");
     for error in &reported {
-        assert!(error.contains("has stored lease shop/counter-member-a."), "{error}");
-        assert!(error.contains("without the annotation deltafifo/readiness="), "{error}");
+        assert!(error.contains("lease shop/counter-member-a."), "{error}");
+        assert!(error.contains("does not have the annotation deltafifo/readiness="), "{error}");
     }
 }
 
@@ -558,6 +558,24 @@ async fn annotation_that_is_removed_once_is_reported_once() {
     assert!(reported[0].contains("the annotation deltafifo/readiness=settled"), "{reported:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn fencing_by_another_member_is_no_change_of_the_annotation() {
+    let server = server();
+    let replica = Replica::start(&server, "a");
+    replica.owns(16).await;
+    let former = members(&server).await;
+    let api: Api<Lease> = Api::namespaced(server.client(), "shop");
+    let patch = Patch::Merge(json!({
+        "metadata": { "annotations": { "deltafifo/readiness": "unready" } },
+        "spec": { "holderIdentity": "" },
+    }));
+    api.patch(&name_of(&former[0]), &PatchParams::default(), &patch).await.unwrap();
+    replica.owns(0).await;
+    replica.owns(16).await;
+    assert_ne!(members(&server).await, former);
+    assert_eq!(replica.reported(), [""; 0]);
+}
+
 /// A creation that is refused with 409 is followed by a list of the Lease.
 #[tokio::test(start_paused = true)]
 async fn error_of_a_list_is_reported_again_after_a_list_that_succeeded() {
@@ -567,7 +585,7 @@ async fn error_of_a_list_is_reported_again_after_a_list_that_succeeded() {
     let lists = AtomicUsize::new(0);
     let is_uneven = move |request: &Request| {
         let is_of_one = request.parameter("fieldSelector").is_some();
-        is_of_one && lists.fetch_add(1, Ordering::Relaxed) % 2 == 0
+        is_of_one && lists.fetch_add(1, Ordering::Relaxed).is_multiple_of(2)
     };
     let failing = Fault::status(status::internal_error("etcd has no leader"));
     server.fault(failing.on(Verb::List).when(is_uneven).times(2));

@@ -1,0 +1,75 @@
+//! The errors and warnings of a membership.
+
+use std::time::Duration;
+
+use super::member::Member;
+use crate::sharding::error::GroupError;
+use crate::sharding::participants::REPORT_EVERY;
+
+/// The number of members up to which a group works well. Each member receives every write of all
+/// others.
+const MOST_MEMBERS: usize = 50;
+
+impl Member<'_> {
+    /// Reports an error, unless a request with the same verb has failed in the same way and none
+    /// has succeeded since. Of Leases without the label, reports one each minute. Also reports once
+    /// a minute that the member is not live or its annotation is not kept, and once each other
+    /// error.
+    pub(super) fn report(&mut self, error: &GroupError) {
+        let is_due = match error {
+            GroupError::Lease(error) => self.api.must_report(error),
+            GroupError::Foreign { .. }
+            | GroupError::Unlabelled { .. }
+            | GroupError::Unannotated { .. }
+            | GroupError::NotLive { .. } => {
+                let now = self.context.clock.now().monotonic;
+                self.context.once_per_minute.is_due(error, now)
+            }
+            _ => {
+                let (kind, of) = error.subject();
+                self.reported.insert(format!("{kind} {of}"))
+            }
+        };
+        if is_due {
+            self.context.report(error);
+        }
+    }
+
+    /// Reports the shards whose work continues after the drain timeout, once a minute.
+    pub(super) fn report_drains(&mut self, now: Duration) {
+        if let Some((shards, waited)) = self.drains.overdue(now) {
+            let group = self.context.title();
+            self.context.report(&GroupError::NotDrained { group, shards, waited });
+        }
+    }
+
+    /// Reports once a minute that no member of this process has become live since one had a Lease.
+    /// The others fence a member that cannot renew its Lease, so a process may have many.
+    pub(super) fn report_not_live(&mut self, now: Duration) {
+        if self.protocol.works_until().is_some() {
+            self.not_live_since = None;
+        } else if self.protocol.is_joining() {
+            let waited = now.saturating_sub(*self.not_live_since.get_or_insert(now));
+            if waited >= REPORT_EVERY {
+                self.report(&GroupError::NotLive { group: self.context.title(), waited });
+            }
+        }
+    }
+
+    pub(super) fn record_drains(&self) {
+        self.context.metrics.record(|metrics| metrics.drains(self.drains.len()));
+    }
+
+    /// Logs once that the group has more members than it is made for.
+    pub(super) fn warn_of_size(&mut self) {
+        let ready = self.protocol.ready_members();
+        if ready > MOST_MEMBERS && self.reported.insert("members".to_owned()) {
+            tracing::warn!(
+                group = self.context.title(),
+                ready,
+                "the group has more than {MOST_MEMBERS} members; each of them receives every write \
+                 of a lease, and moves of shards may take long; use fewer replicas"
+            );
+        }
+    }
+}

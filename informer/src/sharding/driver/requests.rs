@@ -1,0 +1,172 @@
+//! The requests of a member, their answers, and the watch of the Leases of the group.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+
+use super::LONGEST_PAUSE;
+use super::member::Member;
+use crate::sharding::api::{DELETE, Sent, Watched, verb_of};
+use crate::sharding::error::GroupError;
+use crate::sharding::metrics::Metrics;
+use crate::sharding::object::{GroupLease, LeaseName, annotation_of};
+use crate::sharding::protocol::{Answer, Request, Write};
+
+/// The answer to a request.
+pub(super) struct Answered {
+    pub(super) name: LeaseName,
+    pub(super) number: u64,
+    pub(super) verb: &'static str,
+    /// Whether the request claims a shard, or releases one.
+    pub(super) effect: Option<fn(&Metrics)>,
+    pub(super) sent: Result<Sent, GroupError>,
+}
+
+impl Member<'_> {
+    pub(super) fn send(&mut self, request: Request<Arc<str>>) {
+        let Request { name, number, write } = request;
+        let effect: Option<fn(&Metrics)> = match (&name, &write) {
+            (LeaseName::Shard(_), Write::Replace { holder: Some(_), .. }) => Some(Metrics::claimed),
+            (LeaseName::Shard(_), Write::Replace { holder: None, .. }) => Some(Metrics::released),
+            _ => None,
+        };
+        let is_own = self.is_own(&name);
+        self.has_deleted |= is_own && matches!(write, Write::Delete { .. });
+        if let Write::Create { readiness, .. } | Write::Replace { readiness, .. } = write
+            && is_own
+        {
+            self.stated.sent(number, readiness);
+        }
+        let known = self.known.get(&self.api.format.name_of(&name));
+        let (api, verb) = (Arc::clone(&self.api), verb_of(&write));
+        let answered = async move {
+            let sent = api.send(name.clone(), write, known).await;
+            Answered { name, number, verb, effect, sent }
+        };
+        self.requests.push(answered.boxed());
+    }
+
+    pub(super) fn is_own(&self, name: &LeaseName) -> bool {
+        matches!(name, LeaseName::Member(identity) if *identity == self.identity)
+    }
+
+    pub(super) fn answered(&mut self, answered: Answered) {
+        let Answered { name, number, verb, effect, sent } = answered;
+        let answer = match sent {
+            // A finalizer keeps the Lease, a webhook refuses, or another member was faster.
+            Ok(Sent::Written(Some(_)) | Sent::Conflict)
+                if verb == DELETE && !self.is_own(&name) =>
+            {
+                Answer::Unclear { pause: self.pause(&name, verb, None) }
+            }
+            Ok(Sent::Written(lease)) => {
+                if let Some(effect) = effect {
+                    self.context.metrics.record(effect);
+                }
+                if self.is_own(&name) {
+                    self.stated.applied(number);
+                }
+                if let Some(lease) = &lease {
+                    self.learn(lease);
+                }
+                Answer::Written(lease.map(|lease| lease.record))
+            }
+            Ok(Sent::Conflict) => Answer::Conflict,
+            Err(error) => {
+                self.report(&error);
+                Answer::Unclear { pause: self.pause(&name, verb, Some(&error)) }
+            }
+        };
+        self.protocol.answered(self.context.clock.now(), &name, number, &answer);
+    }
+
+    /// Returns the time until the next request for a Lease whose last one has failed. It doubles
+    /// while the server has the Lease without the label. It also doubles while deletions of Leases
+    /// of former members fail, and the watch shows that none is deleted. A deletion can fail
+    /// without an error.
+    fn pause(&mut self, name: &LeaseName, verb: &str, error: Option<&GroupError>) -> Duration {
+        let retry_period = self.context.timing.retry_period;
+        let next = match error {
+            Some(GroupError::Foreign { .. } | GroupError::Unlabelled { .. }) => {
+                self.pauses.entry(name.clone()).or_insert(retry_period)
+            }
+            _ if verb == DELETE && !self.is_own(name) => &mut self.deletion_pause,
+            _ => return retry_period,
+        };
+        let doubled = next.saturating_mul(2).min(LONGEST_PAUSE.max(retry_period));
+        std::mem::replace(next, doubled)
+    }
+
+    pub(super) fn watched(&mut self, event: Watched) {
+        let now = self.context.clock.now();
+        match event {
+            Watched::Listed(version, leases) => {
+                self.log_wait(&leases);
+                self.known.forget_all(version);
+                for lease in &leases {
+                    self.learn(lease);
+                }
+                let leases: Vec<_> =
+                    leases.into_iter().map(|lease| (lease.name, lease.record)).collect();
+                self.protocol.listed(now, version, &leases);
+            }
+            Watched::Open => {}
+            Watched::Changed(lease) => {
+                self.learn(&lease);
+                let GroupLease { name, record, .. } = lease;
+                self.protocol.observed(now, &name, record.version, Some(&record));
+            }
+            Watched::Deleted(GroupLease { name, record, .. }) => {
+                if let LeaseName::Member(_) = name {
+                    self.deletion_pause = self.context.timing.retry_period;
+                }
+                self.known.forget(&self.api.format.name_of(&name), record.version);
+                self.protocol.observed(now, &name, record.version, None);
+            }
+            Watched::Mismatched(mismatch) => {
+                self.mismatch.get_or_insert(mismatch);
+                self.protocol.mismatched();
+            }
+            Watched::Failed(error) => self.report(&error),
+        }
+    }
+
+    /// Logs once that shards have no Lease, and how long a member waits before it claims them.
+    fn log_wait(&mut self, leases: &[GroupLease]) {
+        if std::mem::replace(&mut self.has_listed, true) {
+            return;
+        }
+        let is_shard = |lease: &&GroupLease| matches!(lease.name, LeaseName::Shard(_));
+        let existing = leases.iter().filter(is_shard).count();
+        let missing = self.context.format.shards.get() - existing;
+        if missing > 0 {
+            tracing::info!(
+                missing,
+                wait = ?self.context.timing.lease_duration,
+                "shards have no lease; members create these leases, and hold no such shard before \
+                 `wait` has passed"
+            );
+        }
+    }
+
+    /// Records a state of a Lease, which has the label. Reports that the member's own Lease no
+    /// longer has the readiness that was written into it.
+    fn learn(&mut self, lease: &GroupLease) {
+        self.pauses.remove(&lease.name);
+        let name = self.api.format.name_of(&lease.name);
+        let GroupLease { record, .. } = lease;
+        // A member that fences the Lease takes the holder out. The Lease of a lost member may be a
+        // new one, from a creation that was not answered.
+        let is_member = self.protocol.works_until().is_some() || self.protocol.is_joining();
+        if is_member
+            && self.is_own(&lease.name)
+            && record.holder.as_ref() == Some(&self.identity)
+            && let Some(written) = self.stated.lost(record.version, record.readiness)
+        {
+            let lease = format!("{}/{name}", self.api.format.namespace);
+            self.report(&GroupError::Unannotated { lease, annotation: annotation_of(written) });
+        }
+        self.known.learn(name, lease.record.version, &lease.object);
+    }
+}

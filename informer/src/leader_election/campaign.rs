@@ -241,7 +241,7 @@ impl Runner {
     }
 
     /// Reports an error, unless a request with its verb has failed in the same way and none has
-    /// succeeded since.
+    /// succeeded since, or within a minute.
     fn report(&mut self, error: &LeaseError) {
         if self.api.must_report(error) {
             // The function is user code.

@@ -131,7 +131,7 @@ impl LeaseApi {
     }
 
     /// Records a failure. Returns whether it must be reported: no request with its verb has failed
-    /// in the same way since one has succeeded.
+    /// in the same way since one has succeeded, or within a minute.
     pub(crate) fn must_report(&self, error: &LeaseError) -> bool {
         self.leases.must_report(error)
     }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::member::Member;
+use crate::lease::REPORT_EVERY;
 use crate::sharding::error::GroupError;
 use crate::sharding::object::{LeaseName, annotation_of};
-use crate::sharding::participants::REPORT_EVERY;
 
 /// The number of members up to which a group works well. Each member receives every write of all
 /// others.
@@ -14,9 +14,9 @@ const MOST_MEMBERS: usize = 50;
 
 impl Member<'_> {
     /// Reports an error, unless a request with the same verb has failed in the same way and none
-    /// has succeeded since. Of Leases without the label, reports one each minute. Also reports once
-    /// a minute that the member is not live or its annotation is not kept, and once each other
-    /// error.
+    /// has succeeded since, or within a minute. Of Leases without the label, reports one each
+    /// minute. Also reports once a minute that the member is not live or its annotation is not
+    /// kept, and once each other error.
     pub(super) fn report(&mut self, error: &GroupError) {
         let is_due = match error {
             GroupError::Lease(error) => self.api.must_report(error),

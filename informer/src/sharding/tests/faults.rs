@@ -584,17 +584,17 @@ async fn fencing_by_another_member_is_not_reported_as_a_change_of_the_annotation
 
 /// A creation that is refused with 409 is followed by a list of the Lease.
 #[tokio::test(start_paused = true)]
-async fn error_of_a_list_is_reported_again_after_a_list_that_succeeded() {
+async fn errors_of_lists_between_lists_that_succeed_are_reported_each_minute() {
     let server = server();
     let exists = Status::failure("the Lease exists", "AlreadyExists").with_code(409);
     server.fault(Fault::status(exists).on(Verb::Create).times(usize::MAX));
     let lists = AtomicUsize::new(0);
-    let is_uneven = move |request: &Request| {
+    let is_every_second = move |request: &Request| {
         let is_of_one = request.parameter("fieldSelector").is_some();
         is_of_one && lists.fetch_add(1, Ordering::Relaxed).is_multiple_of(2)
     };
     let failing = Fault::status(status::internal_error("etcd has no leader"));
-    server.fault(failing.on(Verb::List).when(is_uneven).times(2));
+    server.fault(failing.on(Verb::List).when(is_every_second).times(usize::MAX));
     let replica = Replica::start_with(builder_of(server.client(), "a"));
     sleep(100 * SECOND).await;
     let reported = replica.reported();

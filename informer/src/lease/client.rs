@@ -96,10 +96,10 @@ impl Failures {
     /// Records a failure. Returns whether it must be reported.
     fn failed(&mut self, error: &LeaseError, now: Instant) -> bool {
         let kind = error.kind();
-        let is_recent = |failure: &Failure| {
+        let is_reported = |failure: &Failure| {
             !failure.has_ended || now.saturating_duration_since(failure.reported) < REPORT_EVERY
         };
-        if self.0.iter().any(|failure| failure.kind == kind && is_recent(failure)) {
+        if self.0.iter().any(|failure| failure.kind == kind && is_reported(failure)) {
             return false;
         }
         self.0.retain(|failure| failure.kind != kind);
@@ -150,8 +150,8 @@ impl LeaseClient {
         self.failures.lock().succeeded(verb);
     }
 
-    /// Records a failure. Returns whether it must be reported: no request with its verb has failed
-    /// in the same way since one has succeeded, or within a minute.
+    /// Records a failure. Returns whether it must be reported: no error like it was reported within
+    /// a minute, or since the last request with its verb that succeeded.
     pub(crate) fn must_report(&self, error: &LeaseError) -> bool {
         self.failures.lock().failed(error, Instant::now())
     }

@@ -17,7 +17,7 @@ pub(super) struct StatedReadiness {
 }
 
 impl StatedReadiness {
-    /// Records that a write was sent.
+    /// Records that a write was sent. The write before it was answered, or its answer is ignored.
     pub(super) fn sent(&mut self, number: u64, readiness: Readiness) {
         self.sent.retain(|(_, stated)| *stated != readiness);
         self.sent.push((number, readiness));
@@ -36,6 +36,11 @@ impl StatedReadiness {
         if self.newest.is_none_or(|(newest, _)| newest < version) {
             self.newest = Some((version, readiness));
         }
+    }
+
+    /// Records that the newest state of the Lease is that of another member, so it says nothing.
+    pub(super) fn seen_of_another(&mut self) {
+        self.newest = None;
     }
 
     /// Returns the readiness that was written if no write explains that of the newest known

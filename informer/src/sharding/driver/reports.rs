@@ -13,8 +13,8 @@ use crate::sharding::object::{LeaseName, annotation_of};
 const MOST_MEMBERS: usize = 50;
 
 impl Member<'_> {
-    /// Reports an error, unless a request with the same verb has failed in the same way and none
-    /// has succeeded since, or within a minute. Of Leases without the label, reports one each
+    /// Reports an error of a request, unless one like it was reported within a minute, or since the
+    /// last request with its verb that succeeded. Of Leases without the label, reports one each
     /// minute. Also reports once a minute that the member is not live or its annotation is not
     /// kept, and once each other error.
     pub(super) fn report(&mut self, error: &GroupError) {

@@ -158,9 +158,13 @@ impl Member<'_> {
         self.pauses.remove(&lease.name);
         let name = self.api.format.name_of(&lease.name);
         let GroupLease { record, .. } = lease;
-        // A member that fences the Lease takes the holder out.
-        if self.is_own(&lease.name) && record.holder.as_ref() == Some(&self.identity) {
-            self.stated.seen(record.version, record.readiness);
+        if self.is_own(&lease.name) {
+            // A member that fences the Lease takes the holder out.
+            if record.holder.as_ref() == Some(&self.identity) {
+                self.stated.seen(record.version, record.readiness);
+            } else {
+                self.stated.seen_of_another();
+            }
         }
         self.known.learn(name, lease.record.version, &lease.object);
     }

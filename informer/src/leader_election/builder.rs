@@ -106,7 +106,7 @@ impl LeaderElectorBuilder {
 
     /// Sets a function that is called for each error of a request. By default errors are logged. If
     /// requests fail repeatedly with the same verb and status code, the failure is reported once,
-    /// and again only after a request with this verb has succeeded.
+    /// and again only after a request with this verb has succeeded, at most once a minute.
     pub fn on_error(mut self, on_error: impl Fn(&LeaseError) + Send + Sync + 'static) -> Self {
         self.on_error = Arc::new(on_error);
         self

@@ -61,18 +61,11 @@ impl Campaign {
         identity: &str,
         former: Option<FormerTerm<Arc<str>>>,
     ) -> Self {
-        let Timing { lease_duration, retry_period, .. } = shared.timing;
-        let api = LeaseApi::new(
-            shared.lease_client.clone(),
-            (&shared.lock.namespace, &shared.lock.name),
-            lease_duration,
-            retry_period,
-        );
         let (tenure, elected) = oneshot::channel();
         let (orders, received) = watch::channel(Order::Campaign);
         let runner = Runner {
             protocol: Protocol::new(shared.timing, identity.into(), former),
-            api: Arc::new(api),
+            api: Arc::clone(&shared.api),
             shared: Arc::clone(shared),
             elected: Some(tenure),
             owner: None,
@@ -240,8 +233,8 @@ impl Runner {
         }
     }
 
-    /// Reports an error, unless a request with its verb has failed in the same way and none has
-    /// succeeded since.
+    /// Reports an error, unless one like it was reported within a minute, or since the last request
+    /// with its verb that succeeded.
     fn report(&mut self, error: &LeaseError) {
         if self.api.must_report(error) {
             // The function is user code.

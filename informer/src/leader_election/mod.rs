@@ -139,7 +139,8 @@ pub struct LeaderElector {
 struct ElectionContext {
     /// The client of the terms.
     client: Client,
-    lease_client: Client,
+    /// Sends the requests of all campaigns, so that it knows which errors were reported.
+    api: Arc<LeaseApi>,
     lock: LeaseLock,
     timing: Timing,
     clock: Clock,
@@ -224,9 +225,13 @@ impl LeaderElector {
             recorder,
         } = builder;
         let metrics = Metrics::of(&lock.name);
+        let lease_client = lease_client.unwrap_or_else(|| client.clone());
+        let Timing { lease_duration, retry_period, .. } = timing;
+        let name = (&*lock.namespace, &*lock.name);
+        let api = LeaseApi::new(lease_client, name, lease_duration, retry_period);
         let shared = ElectionContext {
-            lease_client: lease_client.unwrap_or_else(|| client.clone()),
             client,
+            api: Arc::new(api),
             lock,
             timing,
             clock: Clock::new(),

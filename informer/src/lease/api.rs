@@ -130,8 +130,8 @@ impl LeaseApi {
         }
     }
 
-    /// Records a failure. Returns whether it must be reported: no request with its verb has failed
-    /// in the same way since one has succeeded.
+    /// Records a failure. Returns whether it must be reported: no error like it was reported within
+    /// a minute, or since the last request with its verb that succeeded.
     pub(crate) fn must_report(&self, error: &LeaseError) -> bool {
         self.leases.must_report(error)
     }

@@ -6,7 +6,7 @@ use deltafifo::locks::Mutex;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use kube::api::Api;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// A failed request for a Lease. It changes nothing else: the request is repeated.
 #[derive(Debug, thiserror::Error)]
@@ -70,25 +70,41 @@ fn advice(error: &kube::Error) -> &'static str {
     }
 }
 
-/// The verbs of requests that fail, with the status codes that were reported. An error that
-/// repeats, with the same verb and the same code, is reported once until a request with this verb
-/// succeeds, even if errors with other codes come in between.
-#[derive(Default)]
-struct Failing(Vec<(&'static str, Option<u16>)>);
+/// The shortest time between two reports of errors that are alike.
+pub(crate) const REPORT_EVERY: Duration = Duration::from_secs(60);
 
-impl Failing {
+/// The errors that were reported. An error that repeats, with the same verb and the same code, is
+/// reported once until a request with this verb succeeds, even if errors with other codes come in
+/// between. If such requests fail and succeed by turns, it is reported each minute.
+#[derive(Default)]
+struct Failures(Vec<Failure>);
+
+struct Failure {
+    kind: (&'static str, Option<u16>),
+    reported: Instant,
+    /// Whether a request with this verb has succeeded since the report.
+    has_ended: bool,
+}
+
+impl Failures {
     /// Records that a request with this verb has succeeded.
     fn succeeded(&mut self, verb: &str) {
-        self.0.retain(|(failing, _)| *failing != verb);
+        let of_verb = self.0.iter_mut().filter(|failure| failure.kind.0 == verb);
+        of_verb.for_each(|failure| failure.has_ended = true);
     }
 
     /// Records a failure. Returns whether it must be reported.
-    fn failed(&mut self, error: &LeaseError) -> bool {
-        let is_new = !self.0.contains(&error.kind());
-        if is_new {
-            self.0.push(error.kind());
+    fn failed(&mut self, error: &LeaseError, now: Instant) -> bool {
+        let kind = error.kind();
+        let is_reported = |failure: &Failure| {
+            !failure.has_ended || now.saturating_duration_since(failure.reported) < REPORT_EVERY
+        };
+        if self.0.iter().any(|failure| failure.kind == kind && is_reported(failure)) {
+            return false;
         }
-        is_new
+        self.0.retain(|failure| failure.kind != kind);
+        self.0.push(Failure { kind, reported: now, has_ended: false });
+        true
     }
 }
 
@@ -97,13 +113,13 @@ pub(crate) struct LeaseClient {
     pub(crate) api: Api<Lease>,
     namespace: String,
     limit: Duration,
-    failing: Mutex<Failing>,
+    failures: Mutex<Failures>,
 }
 
 impl LeaseClient {
     pub(crate) fn new(client: Client, namespace: &str, limit: Duration) -> Self {
         let api = Api::namespaced(client, namespace);
-        Self { api, namespace: namespace.to_owned(), limit, failing: Mutex::default() }
+        Self { api, namespace: namespace.to_owned(), limit, failures: Mutex::default() }
     }
 
     /// Waits for the answer to a request for the Lease `name`, within the time limit. The error of
@@ -131,13 +147,13 @@ impl LeaseClient {
 
     /// Records that a request with this verb has succeeded, so that its errors are reported again.
     pub(crate) fn succeeded(&self, verb: &str) {
-        self.failing.lock().succeeded(verb);
+        self.failures.lock().succeeded(verb);
     }
 
-    /// Records a failure. Returns whether it must be reported: no request with its verb has failed
-    /// in the same way since one has succeeded.
+    /// Records a failure. Returns whether it must be reported: no error like it was reported within
+    /// a minute, or since the last request with its verb that succeeded.
     pub(crate) fn must_report(&self, error: &LeaseError) -> bool {
-        self.failing.lock().failed(error)
+        self.failures.lock().failed(error, Instant::now())
     }
 
     /// Returns the error of a request that the server or the connection has failed.
@@ -172,16 +188,27 @@ mod tests {
 
     #[test]
     fn failures_that_alternate_are_reported_once_each_until_a_request_succeeds() {
-        let mut failing = Failing::default();
-        let alternate = |failing: &mut Failing| {
+        let (mut failures, began) = (Failures::default(), Instant::now());
+        let alternate = |failures: &mut Failures, now| {
             let errors = [unavailable(), unreachable(), unavailable(), unreachable()];
-            errors.map(|error| failing.failed(&error))
+            errors.map(|error| failures.failed(&error, now))
         };
-        assert_eq!(alternate(&mut failing), [true, true, false, false]);
-        failing.succeeded("watch");
-        assert_eq!(alternate(&mut failing), [false; 4], "another verb has succeeded");
-        failing.succeeded("list");
-        assert_eq!(alternate(&mut failing), [true, true, false, false]);
+        assert_eq!(alternate(&mut failures, began), [true, true, false, false]);
+        let now = began + REPORT_EVERY;
+        failures.succeeded("watch");
+        assert_eq!(alternate(&mut failures, now), [false; 4], "another verb has succeeded");
+        failures.succeeded("list");
+        assert_eq!(alternate(&mut failures, now), [true, true, false, false]);
+    }
+
+    #[test]
+    fn failures_between_successes_are_reported_each_minute() {
+        let (mut failures, began) = (Failures::default(), Instant::now());
+        let seconds = (0..=120).filter(|seconds| {
+            failures.succeeded("list");
+            failures.failed(&unavailable(), began + Duration::from_secs(*seconds))
+        });
+        assert_eq!(seconds.collect::<Vec<_>>(), [0, 60, 120]);
     }
 
     #[test]

@@ -20,8 +20,8 @@ mod object;
 mod protocol;
 
 pub(crate) use api::{LeaseApi, LeaseState, Watched};
-pub(crate) use client::LeaseClient;
 pub use client::LeaseError;
+pub(crate) use client::{LeaseClient, REPORT_EVERY};
 pub(crate) use clocks::Clocks;
 #[cfg(test)]
 pub(crate) use clocks::explored;

@@ -111,8 +111,8 @@ impl GroupApi {
         }
     }
 
-    /// Records a failure. Returns whether it must be reported: no request with its verb has failed
-    /// in the same way since one has succeeded.
+    /// Records a failure. Returns whether it must be reported: no error like it was reported within
+    /// a minute, or since the last request with its verb that succeeded.
     pub(super) fn must_report(&self, error: &LeaseError) -> bool {
         self.leases.must_report(error)
     }
@@ -172,8 +172,9 @@ impl GroupApi {
     /// between two lists grows to a quarter of the time for which they have failed. It is at least
     /// the retry period and at most the lease duration.
     ///
-    /// The list of a new member comes after a watch of it has begun, so a member that may not watch
-    /// joins no group. Later lists come at once: renewals count when they have been seen.
+    /// A member uses its first list only when a watch that continues it has begun, so a member that
+    /// may not watch joins no group. Later lists are used at once: renewals count when they have
+    /// been seen.
     pub(super) fn watch(&self) -> impl Stream<Item = Watched> {
         let GroupTiming { lease_duration, retry_period, .. } = self.timing;
         stream! {

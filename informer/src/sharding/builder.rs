@@ -150,8 +150,8 @@ impl ShardGroupBuilder {
 
     /// Sets a function that is called for each error. By default errors are logged. If requests
     /// fail repeatedly with the same verb and status code, the failure is reported once, and again
-    /// only after a request with this verb has succeeded. The variants of [`GroupError`] say how
-    /// often the other errors are reported.
+    /// only after a request with this verb has succeeded, at most once a minute. The variants of
+    /// [`GroupError`] say how often the other errors are reported.
     pub fn on_error(mut self, on_error: impl Fn(&GroupError) + Send + Sync + 'static) -> Self {
         self.on_error = Arc::new(on_error);
         self

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::participants::REPORT_EVERY;
 use super::shards::ShardSet;
+use crate::lease::REPORT_EVERY;
 
 /// The shards whose work has not ended. All times are those of the monotonic clock.
 #[derive(Default)]

@@ -94,7 +94,7 @@ pub enum GroupError {
     /// whose Lease does not say that it stops is still assigned its share. Reported once a minute.
     #[error(
         "lease {lease} does not have the annotation {annotation} that this member has written, so \
-         the group assigns a wrong number of shards to this member; find the webhook, policy or \
+         the group may assign a wrong number of shards to this member; find the webhook, policy or \
          controller that changes the annotation, and exempt these leases"
     )]
     Unannotated {
@@ -232,11 +232,11 @@ pub enum RunError {
     Running,
 }
 
-/// The error of a failed health check: the Lease of a member has expired, but its work goes on.
+/// The error of a failed health check: the Lease of a member has expired, but its work continues.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
-    "the lease of this member of group {group} has expired {overdue:?} ago, but its work has not \
-     ended; restart the process"
+    "the lease of this member of group {group} expired {overdue:?} ago, but its work has not ended; \
+     restart the process"
 )]
 pub struct CheckError {
     pub(super) group: String,

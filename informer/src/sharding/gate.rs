@@ -57,7 +57,7 @@ impl Gate {
 
     /// Admits work on a shard from now on, until the deadline. Call it in the member's runtime.
     ///
-    /// Work that was admitted before the shard was closed goes on with its permits, if `lease` is
+    /// Work that was admitted before the shard was closed continues with its permits, if `lease` is
     /// the same and they are not lost.
     pub(crate) fn open(&self, shard: u8, lease: &ShardTerm, deadline: Clocks) {
         let is_continued = |held: &HeldShard| {

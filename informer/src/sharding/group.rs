@@ -11,6 +11,7 @@ use deltafifo::panics::ignore_panic;
 use kube::{Client, Resource};
 use tokio::sync::watch;
 
+use super::api::GroupApi;
 use super::builder::ShardGroupBuilder;
 use super::driver::{self, Stop};
 use super::error::{BuildError, CheckError, GroupError, RunError};
@@ -18,11 +19,11 @@ use super::gate::Gate;
 use super::hash::{ObjectId, ShardBy};
 use super::metrics::Metrics;
 use super::object::GroupFormat;
-use super::participants::{Announcement, Participant, Participants, Participation, REPORT_EVERY};
+use super::participants::{Announcement, Participant, Participants, Participation};
 use super::permit::Permit;
 use super::protocol::GroupTiming;
 use super::shards::{ShardCount, ShardSet};
-use crate::lease::{Clock, Clocks};
+use crate::lease::{Clock, Clocks, REPORT_EVERY};
 use crate::meta::object_key;
 use crate::metrics::Named;
 use crate::util::random::random_for;
@@ -55,7 +56,8 @@ impl OncePerMinute {
 
 /// The part of a group that its members share, one after another.
 pub(super) struct GroupContext {
-    pub(super) lease_client: Client,
+    /// Sends the requests of all members, so that it knows which errors were reported.
+    pub(super) api: Arc<GroupApi>,
     pub(super) format: GroupFormat,
     pub(super) timing: GroupTiming,
     pub(super) clock: Clock,
@@ -126,10 +128,11 @@ impl ShardGroup {
         let process = is_only.then(OnlyGroup::claim).transpose()?;
         let clock = Clock::new();
         let lease_client = lease_client.unwrap_or_else(|| client.clone());
+        let api = GroupApi::new(lease_client, format.clone(), timing);
         let gate = Gate::new(format.shards, format.by, client, clock, timing.retry_period);
         Ok(Self(Arc::new(GroupContext {
             metrics: Arc::new(Metrics::of(&format.namespace, &format.group)),
-            lease_client,
+            api: Arc::new(api),
             format,
             timing,
             clock,

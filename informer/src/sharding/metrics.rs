@@ -35,7 +35,7 @@ impl Metrics {
         describe_gauge!(OWNED, "Shards that this process owns");
         describe_gauge!(
             DRAINING,
-            "Shards that this process owns no more, and whose running work has not ended; 0 if the run of the group was dropped"
+            "Shards that this process no longer owns, and whose running work has not ended; 0 if the run of the group was dropped"
         );
         describe_counter!(CLAIMS, "Shards that this process has claimed");
         describe_counter!(RELEASES, "Shards that this process has released");

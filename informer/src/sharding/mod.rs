@@ -92,9 +92,9 @@
 //! of the first member from that Lease, so that the first member cannot renew it. Then the shards
 //! are free.
 //!
-//! The numbers of shards of two members differ by at most one. When a member joins, few shards move
-//! besides those that it takes. A member takes shards from others only after it was ready for the
-//! [settle time](ShardGroupBuilder::settle).
+//! Once all members are settled and no shard drains, the numbers of shards of two members differ by
+//! at most one. When a member joins, few shards move besides those that it takes. A member takes
+//! shards from others only after it was ready for the [settle time](ShardGroupBuilder::settle).
 //!
 //! If there are no Leases of shards, the first members create them and wait for the lease duration,
 //! because the owner of a Lease that was deleted may still be working. To avoid this wait, apply a
@@ -126,7 +126,7 @@
 //! | --- | --- | --- |
 //! | `shard_group_members` | gauge | Live members of the group in this process: 1 or 0 |
 //! | `shard_group_owned_shards` | gauge | Shards that this process owns |
-//! | `shard_group_draining_shards` | gauge | Shards that this process owns no more, and whose running work has not ended; 0 if the run of the group was dropped |
+//! | `shard_group_draining_shards` | gauge | Shards that this process no longer owns, and whose running work has not ended; 0 if the run of the group was dropped |
 //! | `shard_group_claims_total` | counter | Claims of shards that were answered |
 //! | `shard_group_releases_total` | counter | Releases of shards that were answered |
 //! | `shard_group_lost_memberships_total` | counter | Memberships of this process that ended because the Lease expired, was changed or was deleted |

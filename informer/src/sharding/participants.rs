@@ -11,9 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use super::shards::ShardSet;
-
-/// The time between two reports of what the member waits for.
-pub(super) const REPORT_EVERY: Duration = Duration::from_secs(60);
+use crate::lease::REPORT_EVERY;
 
 /// Waits until `done` resolves. Each minute, calls `report` with the time that it has taken so far.
 pub(super) async fn reporting(done: impl Future<Output = ()>, report: impl Fn(Duration)) {

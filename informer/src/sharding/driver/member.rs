@@ -63,14 +63,12 @@ impl<'g> Member<'g> {
         identity: Arc<str>,
         not_live_since: Option<Duration>,
     ) -> Self {
-        let api =
-            GroupApi::new(context.lease_client.clone(), context.format.clone(), context.timing);
         let shards = context.format.shards;
         Self {
             context,
             protocol: Protocol::new(context.timing, Arc::clone(&identity), shards),
             identity,
-            api: Arc::new(api),
+            api: Arc::clone(&context.api),
             requests: FuturesUnordered::new(),
             known: KnownLeases::default(),
             fills: FillOrders::new(context),

@@ -23,8 +23,9 @@ use self::member::Member;
 use super::error::{GroupError, RunError};
 use super::group::GroupContext;
 use super::metrics::Metrics;
-use super::participants::{REPORT_EVERY, reporting};
+use super::participants::reporting;
 use super::protocol::MemberEnd;
+use crate::lease::REPORT_EVERY;
 
 /// The longest pause between attempts to write a Lease that the server has without the label of the
 /// group, between attempts to delete Leases of former members, and between the starts of members

@@ -1,20 +1,22 @@
 //! The errors and warnings of a membership.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::member::Member;
+use crate::lease::REPORT_EVERY;
 use crate::sharding::error::GroupError;
-use crate::sharding::participants::REPORT_EVERY;
+use crate::sharding::object::{LeaseName, annotation_of};
 
 /// The number of members up to which a group works well. Each member receives every write of all
 /// others.
 const MOST_MEMBERS: usize = 50;
 
 impl Member<'_> {
-    /// Reports an error, unless a request with the same verb has failed in the same way and none
-    /// has succeeded since. Of Leases without the label, reports one each minute. Also reports once
-    /// a minute that the member is not live or its annotation is not kept, and once each other
-    /// error.
+    /// Reports an error of a request, unless one like it was reported within a minute, or since the
+    /// last request with its verb that succeeded. Of Leases without the label, reports one each
+    /// minute. Also reports once a minute that the member is not live or its annotation is not
+    /// kept, and once each other error.
     pub(super) fn report(&mut self, error: &GroupError) {
         let is_due = match error {
             GroupError::Lease(error) => self.api.must_report(error),
@@ -53,6 +55,21 @@ impl Member<'_> {
             if waited >= REPORT_EVERY {
                 self.report(&GroupError::NotLive { group: self.context.title(), waited });
             }
+        }
+    }
+
+    /// Reports that the member's own Lease no longer has the readiness that was written into it.
+    /// That of a lost member may be a new one, from a creation that was not answered.
+    pub(super) fn report_lost_readiness(&mut self) {
+        let is_member = self.protocol.works_until().is_some() || self.protocol.is_joining();
+        if !is_member {
+            return;
+        }
+        if let Some(written) = self.stated.lost() {
+            let name = LeaseName::Member(Arc::clone(&self.identity));
+            let object = self.api.format.name_of(&name);
+            let lease = format!("{}/{object}", self.api.format.namespace);
+            self.report(&GroupError::Unannotated { lease, annotation: annotation_of(written) });
         }
     }
 

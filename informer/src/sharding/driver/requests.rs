@@ -10,7 +10,7 @@ use super::member::Member;
 use crate::sharding::api::{DELETE, Sent, Watched, verb_of};
 use crate::sharding::error::GroupError;
 use crate::sharding::metrics::Metrics;
-use crate::sharding::object::{GroupLease, LeaseName, annotation_of};
+use crate::sharding::object::{GroupLease, LeaseName};
 use crate::sharding::protocol::{Answer, Request, Write};
 
 /// The answer to a request.
@@ -79,6 +79,7 @@ impl Member<'_> {
             }
         };
         self.protocol.answered(self.context.clock.now(), &name, number, &answer);
+        self.report_lost_readiness();
     }
 
     /// Returns the time until the next request for a Lease whose last one has failed. It doubles
@@ -121,6 +122,7 @@ impl Member<'_> {
                 if let LeaseName::Member(_) = name {
                     self.deletion_pause = self.context.timing.retry_period;
                 }
+                self.pauses.remove(&name);
                 self.known.forget(&self.api.format.name_of(&name), record.version);
                 self.protocol.observed(now, &name, record.version, None);
             }
@@ -130,6 +132,7 @@ impl Member<'_> {
             }
             Watched::Failed(error) => self.report(&error),
         }
+        self.report_lost_readiness();
     }
 
     /// Logs once that shards have no Lease, and how long a member waits before it claims them.
@@ -150,22 +153,18 @@ impl Member<'_> {
         }
     }
 
-    /// Records a state of a Lease, which has the label. Reports that the member's own Lease no
-    /// longer has the readiness that was written into it.
+    /// Records a state of a Lease, which has the label.
     fn learn(&mut self, lease: &GroupLease) {
         self.pauses.remove(&lease.name);
         let name = self.api.format.name_of(&lease.name);
         let GroupLease { record, .. } = lease;
-        // A member that fences the Lease takes the holder out. The Lease of a lost member may be a
-        // new one, from a creation that was not answered.
-        let is_member = self.protocol.works_until().is_some() || self.protocol.is_joining();
-        if is_member
-            && self.is_own(&lease.name)
-            && record.holder.as_ref() == Some(&self.identity)
-            && let Some(written) = self.stated.lost(record.version, record.readiness)
-        {
-            let lease = format!("{}/{name}", self.api.format.namespace);
-            self.report(&GroupError::Unannotated { lease, annotation: annotation_of(written) });
+        if self.is_own(&lease.name) {
+            // A member that fences the Lease takes the holder out.
+            if record.holder.as_ref() == Some(&self.identity) {
+                self.stated.seen(record.version, record.readiness);
+            } else {
+                self.stated.seen_of_another();
+            }
         }
         self.known.learn(name, lease.record.version, &lease.object);
     }

@@ -52,7 +52,7 @@ async fn member_without_answers_loses_its_work_at_its_renew_deadline_and_joins_a
     assert!(replica.group.check(Duration::ZERO).is_ok());
     sleep(6 * SECOND).await;
     let unhealthy = replica.group.check(SECOND).unwrap_err().to_string();
-    assert!(unhealthy.contains("shop/counter has expired 1s ago"), "{unhealthy}");
+    assert!(unhealthy.contains("shop/counter expired 1s ago"), "{unhealthy}");
     drop(permit);
     sleep(SECOND).await;
     assert!(replica.group.check(Duration::ZERO).is_ok());
@@ -245,8 +245,12 @@ async fn replica_that_lacks_a_right_takes_no_shard() {
         let owner = Replica::start(&server, "a");
         owner.owns(16).await;
         let permit = owner.admit(0).unwrap();
-        let newcomer = Replica::start_with(builder_of(forbidding(&server, verb), "b"));
+        let recorder = DebuggingRecorder::new();
+        let newcomer = metrics::with_local_recorder(&recorder, || {
+            Replica::start_with(builder_of(forbidding(&server, verb), "b"))
+        });
         sleep(120 * SECOND).await;
+        assert_eq!(gauge(&recorder, "shard_group_members"), Some(0.0), "{verb:?}");
         assert_eq!(owner.owns(16).await.len(), 16);
         assert!(permit.is_held(), "{verb:?}: no shard has moved");
         assert!(newcomer.group.owned().borrow().is_empty(), "{verb:?}");
@@ -361,10 +365,12 @@ fn forbidding(server: &ApiServer, forbidden: Verb) -> Client {
 #[tokio::test(start_paused = true)]
 async fn server_without_leases_is_reported() {
     let server = ApiServer::builder().resource(Resource::config_maps()).build();
-    let replica = Replica::start(&server, "a");
+    let recorder = DebuggingRecorder::new();
+    let replica = metrics::with_local_recorder(&recorder, || Replica::start(&server, "a"));
     sleep(60 * SECOND).await;
     let [error] = &replica.reported()[..] else { panic!("{:?}", replica.reported()) };
     assert!(error.contains("the namespace or the API does not exist"), "{error}");
+    assert_eq!(gauge(&recorder, "shard_group_members"), Some(0.0));
     server.register(leases());
     replica.owns(16).await;
 }
@@ -559,7 +565,7 @@ async fn annotation_that_is_removed_once_is_reported_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fencing_by_another_member_is_no_change_of_the_annotation() {
+async fn fencing_by_another_member_is_not_reported_as_a_change_of_the_annotation() {
     let server = server();
     let replica = Replica::start(&server, "a");
     replica.owns(16).await;
@@ -578,17 +584,17 @@ async fn fencing_by_another_member_is_no_change_of_the_annotation() {
 
 /// A creation that is refused with 409 is followed by a list of the Lease.
 #[tokio::test(start_paused = true)]
-async fn error_of_a_list_is_reported_again_after_a_list_that_succeeded() {
+async fn errors_of_lists_between_lists_that_succeed_are_reported_each_minute() {
     let server = server();
     let exists = Status::failure("the Lease exists", "AlreadyExists").with_code(409);
     server.fault(Fault::status(exists).on(Verb::Create).times(usize::MAX));
     let lists = AtomicUsize::new(0);
-    let is_uneven = move |request: &Request| {
+    let is_every_second = move |request: &Request| {
         let is_of_one = request.parameter("fieldSelector").is_some();
         is_of_one && lists.fetch_add(1, Ordering::Relaxed).is_multiple_of(2)
     };
     let failing = Fault::status(status::internal_error("etcd has no leader"));
-    server.fault(failing.on(Verb::List).when(is_uneven).times(2));
+    server.fault(failing.on(Verb::List).when(is_every_second).times(usize::MAX));
     let replica = Replica::start_with(builder_of(server.client(), "a"));
     sleep(100 * SECOND).await;
     let reported = replica.reported();

@@ -108,7 +108,7 @@ use kube::runtime::events::Recorder;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use crate::lease::{Clock, FormerTerm, Hold, LeaseState, Loss, Timing};
+use crate::lease::{Clock, FormerTerm, Hold, LeaseApi, LeaseState, Loss, Timing};
 pub use crate::lease::{LeaseError, is_lost};
 use crate::metrics::Named;
 use crate::util::in_flight::WorkGuard;

@@ -77,7 +77,7 @@ pub enum ElectionError {
 /// (client-go `HealthzAdaptor`).
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
-    "lease {lease} has expired {overdue:?} ago, but work under it has not ended; restart the process"
+    "lease {lease} expired {overdue:?} ago, but work under it has not ended; restart the process"
 )]
 pub struct CheckError {
     pub(super) lease: String,

@@ -75,7 +75,7 @@ async fn check_finds_work_that_outlives_a_dropped_run() {
     assert!(group.check(Duration::ZERO).is_ok());
     sleep(2 * SECOND).await;
     let unhealthy = group.check(Duration::ZERO).unwrap_err().to_string();
-    assert!(unhealthy.contains("shop/counter has expired"), "{unhealthy}");
+    assert!(unhealthy.contains("shop/counter expired"), "{unhealthy}");
     drop(permit);
     assert!(group.check(Duration::ZERO).is_ok());
     assert_eq!(gauge(&recorder, "shard_group_draining_shards"), Some(0.0));

@@ -13,7 +13,6 @@ use super::Stop;
 use super::fills::FillOrders;
 use super::requests::Answered;
 use crate::lease::Clocks;
-use crate::sharding::api::GroupApi;
 use crate::sharding::drains::Drains;
 use crate::sharding::error::RunError;
 use crate::sharding::gate::ShardTerm;
@@ -29,7 +28,6 @@ pub(super) struct Member<'g> {
     pub(super) context: &'g GroupContext,
     pub(super) identity: Arc<str>,
     pub(super) protocol: Protocol<Arc<str>>,
-    pub(super) api: Arc<GroupApi>,
     /// The requests in flight: one for each Lease, and those that the protocol has abandoned.
     pub(super) requests: FuturesUnordered<BoxFuture<'static, Answered>>,
     pub(super) known: KnownLeases,
@@ -68,7 +66,6 @@ impl<'g> Member<'g> {
             context,
             protocol: Protocol::new(context.timing, Arc::clone(&identity), shards),
             identity,
-            api: Arc::clone(&context.api),
             requests: FuturesUnordered::new(),
             known: KnownLeases::default(),
             fills: FillOrders::new(context),
@@ -87,9 +84,9 @@ impl<'g> Member<'g> {
     }
 
     pub(super) async fn run(&mut self, stop: &mut Stop<'_>) -> MemberEnd {
-        let api = Arc::clone(&self.api);
-        let mut watched = pin!(api.watch());
-        let (clock, tick) = (self.context.clock, self.context.timing.retry_period);
+        let context = self.context;
+        let mut watched = pin!(context.api.watch());
+        let (clock, tick) = (context.clock, context.timing.retry_period);
         let mut gives_up_at = None;
         if stop.is_requested {
             self.protocol.stop();

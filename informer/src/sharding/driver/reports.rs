@@ -19,7 +19,7 @@ impl Member<'_> {
     /// kept, and once each other error.
     pub(super) fn report(&mut self, error: &GroupError) {
         let is_due = match error {
-            GroupError::Lease(error) => self.api.must_report(error),
+            GroupError::Lease(error) => self.context.api.must_report(error),
             GroupError::Foreign { .. }
             | GroupError::Unlabelled { .. }
             | GroupError::Unannotated { .. }
@@ -67,8 +67,8 @@ impl Member<'_> {
         }
         if let Some(written) = self.stated.lost() {
             let name = LeaseName::Member(Arc::clone(&self.identity));
-            let object = self.api.format.name_of(&name);
-            let lease = format!("{}/{object}", self.api.format.namespace);
+            let object = self.context.format.name_of(&name);
+            let lease = format!("{}/{object}", self.context.format.namespace);
             self.report(&GroupError::Unannotated { lease, annotation: annotation_of(written) });
         }
     }

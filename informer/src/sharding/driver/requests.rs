@@ -38,8 +38,8 @@ impl Member<'_> {
         {
             self.stated.sent(number, readiness);
         }
-        let known = self.known.get(&self.api.format.name_of(&name));
-        let (api, verb) = (Arc::clone(&self.api), verb_of(&write));
+        let known = self.known.get(&self.context.format.name_of(&name));
+        let (api, verb) = (Arc::clone(&self.context.api), verb_of(&write));
         let answered = async move {
             let sent = api.send(name.clone(), write, known).await;
             Answered { name, number, verb, effect, sent }
@@ -123,7 +123,7 @@ impl Member<'_> {
                     self.deletion_pause = self.context.timing.retry_period;
                 }
                 self.pauses.remove(&name);
-                self.known.forget(&self.api.format.name_of(&name), record.version);
+                self.known.forget(&self.context.format.name_of(&name), record.version);
                 self.protocol.observed(now, &name, record.version, None);
             }
             Watched::Mismatched(mismatch) => {
@@ -156,7 +156,7 @@ impl Member<'_> {
     /// Records a state of a Lease, which has the label.
     fn learn(&mut self, lease: &GroupLease) {
         self.pauses.remove(&lease.name);
-        let name = self.api.format.name_of(&lease.name);
+        let name = self.context.format.name_of(&lease.name);
         let GroupLease { record, .. } = lease;
         if self.is_own(&lease.name) {
             // A member that fences the Lease takes the holder out.

@@ -55,6 +55,15 @@ impl LeaseError {
             ("create" | "update" | "delete", Some(409)) | ("update" | "delete", Some(404))
         )
     }
+
+    /// Returns whether the server would refuse the same request again, unless a right, a policy or
+    /// a quota changes. The state of the lease and the load of the server are no such reasons.
+    pub(crate) fn is_refused(&self) -> bool {
+        let (_, code) = self.kind();
+        code.is_some_and(|code| {
+            (400..500).contains(&code) && !matches!(code, 408 | 409 | 410 | 429)
+        })
+    }
 }
 
 fn advice(error: &kube::Error) -> &'static str {

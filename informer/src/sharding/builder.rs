@@ -125,8 +125,9 @@ impl ShardGroupBuilder {
     /// request is repeated. The default is 2 s. While lists and watches of the Leases fail, the
     /// pauses between them grow to the lease duration. While the server has a Lease without the
     /// label of the group, the pauses between the writes of this Lease grow to a minute. So do the
-    /// pauses between deletions of Leases of former members, while these fail and no other member
-    /// deletes any.
+    /// pauses between writes of the Lease of a shard, while the server refuses them, for example
+    /// for lack of a right, and between deletions of Leases of former members, while these fail and
+    /// no other member deletes any.
     pub fn retry_period(mut self, period: Duration) -> Self {
         self.timing.retry_period = period;
         self

@@ -41,8 +41,7 @@ pub enum GroupError {
     /// A request for a Lease failed.
     #[error(transparent)]
     Lease(LeaseError),
-    /// The server's resource versions are not numbers. Each membership reports this once for each
-    /// Lease.
+    /// The server's resource versions are not numbers. One such Lease is reported each minute.
     #[error(
         "the resource version {version:?} of lease {lease} is not a number, so this member cannot \
          order changes, and holds no shard; use an API server that numbers versions, or leader election"
@@ -179,33 +178,13 @@ pub enum GroupError {
         /// Namespace and name of the group.
         group: String,
     },
-    /// A Lease with the label of the group has a name that no Lease of the group has. Each
-    /// membership reports this once for each Lease.
+    /// A Lease with the label of the group has a name that no Lease of the group has. One such
+    /// Lease is reported each minute, if it was listed or changed in that minute.
     #[error("lease {lease} has the label of the group, but not a name of its leases; delete it")]
     Unknown {
         /// Namespace and name of the lease.
         lease: String,
     },
-}
-
-impl GroupError {
-    /// Returns the kind of the error, and the Lease or the other thing that it is about. The text
-    /// of an error can have a value that changes with each attempt.
-    pub(super) fn subject(&self) -> (&'static str, &str) {
-        match self {
-            Self::Lease(_) => ("request", ""),
-            Self::Version { lease, .. } => ("version", lease),
-            Self::Foreign { lease, .. } => ("foreign", lease),
-            Self::Unlabelled { lease, .. } => ("unlabelled", lease),
-            Self::Unannotated { lease, .. } => ("unannotated", lease),
-            Self::NotSynced { group, .. } => ("not synced", group),
-            Self::NotLive { group, .. } => ("not live", group),
-            Self::NotFilled { participant, .. } => ("not filled", participant),
-            Self::NotDrained { group, .. } => ("not drained", group),
-            Self::NoShard { object, .. } => ("no shard", object),
-            Self::Unknown { lease } => ("unknown", lease),
-        }
-    }
 }
 
 /// The reason why a group has ended without being stopped.

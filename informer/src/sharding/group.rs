@@ -1,6 +1,7 @@
 //! A group, as the program sees it.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::mem::{Discriminant, discriminant};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,15 +38,15 @@ pub struct ShardGroup(Arc<GroupContext>);
 
 /// Decides when errors that may repeat at any rate are reported: one of each kind in a minute.
 #[derive(Default)]
-pub(super) struct OncePerMinute(Mutex<BTreeMap<&'static str, Duration>>);
+pub(super) struct OncePerMinute(Mutex<HashMap<Discriminant<GroupError>, Duration>>);
 
 impl OncePerMinute {
     /// Returns whether an error is to be reported at this time of the monotonic clock: not within a
     /// minute after the last one of its kind.
     pub(super) fn is_due(&self, error: &GroupError, now: Duration) -> bool {
-        let (kind, _) = error.subject();
+        let kind = discriminant(error);
         let mut reported = self.0.lock();
-        let last = reported.get(kind);
+        let last = reported.get(&kind);
         let is_due = last.is_none_or(|last| now.saturating_sub(*last) >= REPORT_EVERY);
         if is_due {
             reported.insert(kind, now);
@@ -70,8 +71,8 @@ pub(super) struct GroupContext {
     owned: watch::Sender<ShardSet>,
     /// The deadline of the last member, at least while its work has not ended.
     working_until: Mutex<Option<Clocks>>,
-    /// Decides when Leases without the label and objects without a shard are reported. The members
-    /// that follow one another share the minute.
+    /// Decides when errors are reported that are not of requests. The members that follow one
+    /// another share the minute.
     pub(super) once_per_minute: OncePerMinute,
     /// Locked while the group runs, so that there is one run at a time.
     running: tokio::sync::Mutex<()>,

@@ -1,6 +1,6 @@
 //! The run of one membership.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,12 +47,13 @@ pub(super) struct Member<'g> {
     pub(super) has_deleted: bool,
     pub(super) mismatch: Option<RunError>,
     pub(super) stated: StatedReadiness,
-    /// The next pause before each Lease that the server has without the label of the group.
+    /// The next pause before each Lease that the server has without the label of the group, and
+    /// before each shard's Lease that the server refuses to change.
     pub(super) pauses: HashMap<LeaseName, Duration>,
     /// The next pause after the deletion of a former member's Lease has failed.
     pub(super) deletion_pause: Duration,
-    /// The subjects of the reported errors that concern one Lease.
-    pub(super) reported: BTreeSet<String>,
+    /// Whether the size of the group was logged.
+    pub(super) has_warned: bool,
 }
 
 impl<'g> Member<'g> {
@@ -79,7 +80,7 @@ impl<'g> Member<'g> {
             stated: StatedReadiness::default(),
             pauses: HashMap::new(),
             deletion_pause: context.timing.retry_period,
-            reported: BTreeSet::new(),
+            has_warned: false,
         }
     }
 

@@ -14,22 +14,13 @@ const MOST_MEMBERS: usize = 50;
 
 impl Member<'_> {
     /// Reports an error of a request, unless one like it was reported within a minute, or since the
-    /// last request with its verb that succeeded. Of Leases without the label, reports one each
-    /// minute. Also reports once a minute that the member is not live or its annotation is not
-    /// kept, and once each other error.
-    pub(super) fn report(&mut self, error: &GroupError) {
+    /// last request with its verb that succeeded. Reports one error of each other kind in a minute.
+    pub(super) fn report(&self, error: &GroupError) {
         let is_due = match error {
             GroupError::Lease(error) => self.context.api.must_report(error),
-            GroupError::Foreign { .. }
-            | GroupError::Unlabelled { .. }
-            | GroupError::Unannotated { .. }
-            | GroupError::NotLive { .. } => {
+            _ => {
                 let now = self.context.clock.now().monotonic;
                 self.context.once_per_minute.is_due(error, now)
-            }
-            _ => {
-                let (kind, of) = error.subject();
-                self.reported.insert(format!("{kind} {of}"))
             }
         };
         if is_due {
@@ -80,7 +71,7 @@ impl Member<'_> {
     /// Logs once that the group has more members than it is made for.
     pub(super) fn warn_of_size(&mut self) {
         let ready = self.protocol.ready_members();
-        if ready > MOST_MEMBERS && self.reported.insert("members".to_owned()) {
+        if ready > MOST_MEMBERS && !std::mem::replace(&mut self.has_warned, true) {
             tracing::warn!(
                 group = self.context.title(),
                 ready,

@@ -68,6 +68,8 @@ impl Member<'_> {
                     self.stated.applied(number);
                 }
                 if let Some(lease) = &lease {
+                    let object = self.context.format.name_of(&lease.name);
+                    self.known.written(object, lease.record.version, &lease.object);
                     self.learn(lease);
                 }
                 Answer::Written(lease.map(|lease| lease.record))
@@ -83,13 +85,18 @@ impl Member<'_> {
     }
 
     /// Returns the time until the next request for a Lease whose last one has failed. It doubles
-    /// while the server has the Lease without the label. It also doubles while deletions of Leases
-    /// of former members fail, and the watch shows that none is deleted. A deletion can fail
-    /// without an error.
+    /// while the server has the Lease without the label, or refuses to change the Lease of a shard,
+    /// of which a group has many. It also doubles while deletions of Leases of former members fail,
+    /// and the watch shows that none is deleted. A deletion can fail without an error.
     fn pause(&mut self, name: &LeaseName, verb: &str, error: Option<&GroupError>) -> Duration {
         let retry_period = self.context.timing.retry_period;
         let next = match error {
             Some(GroupError::Foreign { .. } | GroupError::Unlabelled { .. }) => {
+                self.pauses.entry(name.clone()).or_insert(retry_period)
+            }
+            Some(GroupError::Lease(error))
+                if matches!(name, LeaseName::Shard(_)) && error.is_refused() =>
+            {
                 self.pauses.entry(name.clone()).or_insert(retry_period)
             }
             _ if verb == DELETE && !self.is_own(name) => &mut self.deletion_pause,
@@ -104,7 +111,11 @@ impl Member<'_> {
         match event {
             Watched::Listed(version, leases) => {
                 self.log_wait(&leases);
-                self.known.forget_all(version);
+                let format = &self.context.format;
+                let states = leases.iter().map(|GroupLease { name, record, object }| {
+                    (format.name_of(name), record.version, object)
+                });
+                self.known.listed(version, states);
                 for lease in &leases {
                     self.learn(lease);
                 }
@@ -115,7 +126,8 @@ impl Member<'_> {
             Watched::Open => {}
             Watched::Changed(lease) => {
                 self.learn(&lease);
-                let GroupLease { name, record, .. } = lease;
+                let GroupLease { name, record, object } = lease;
+                self.known.observed(self.context.format.name_of(&name), record.version, &object);
                 self.protocol.observed(now, &name, record.version, Some(&record));
             }
             Watched::Deleted(GroupLease { name, record, .. }) => {
@@ -123,7 +135,7 @@ impl Member<'_> {
                     self.deletion_pause = self.context.timing.retry_period;
                 }
                 self.pauses.remove(&name);
-                self.known.forget(&self.context.format.name_of(&name), record.version);
+                self.known.deleted(&self.context.format.name_of(&name), record.version);
                 self.protocol.observed(now, &name, record.version, None);
             }
             Watched::Mismatched(mismatch) => {
@@ -153,12 +165,11 @@ impl Member<'_> {
         }
     }
 
-    /// Records a state of a Lease, which has the label.
+    /// Records what a state of a Lease says about earlier writes: it has the label.
     fn learn(&mut self, lease: &GroupLease) {
-        self.pauses.remove(&lease.name);
-        let name = self.context.format.name_of(&lease.name);
-        let GroupLease { record, .. } = lease;
-        if self.is_own(&lease.name) {
+        let GroupLease { name, record, .. } = lease;
+        self.pauses.remove(name);
+        if self.is_own(name) {
             // A member that fences the Lease takes the holder out.
             if record.holder.as_ref() == Some(&self.identity) {
                 self.stated.seen(record.version, record.readiness);
@@ -166,6 +177,5 @@ impl Member<'_> {
                 self.stated.seen_of_another();
             }
         }
-        self.known.learn(name, lease.record.version, &lease.object);
     }
 }

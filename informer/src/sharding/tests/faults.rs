@@ -315,6 +315,23 @@ async fn member_whose_deletions_are_refused_sends_few_requests_however_many_leas
 }
 
 #[tokio::test(start_paused = true)]
+async fn shards_whose_claims_are_refused_are_claimed_less_and_less_often() {
+    let server = server();
+    let is_of_shard = |request: &Request| request.path().contains("/counter-shard-");
+    let refusal = || Fault::status(status::forbidden(&leases())).on(Verb::Update);
+    server.fault(refusal().when(is_of_shard).times(usize::MAX));
+    let replica = Replica::start(&server, "a");
+    sleep(600 * SECOND).await;
+    let claims = || server.requests().iter().filter(|request| is_of_shard(request)).count();
+    let sent = claims();
+    assert!((10 * 16..20 * 16).contains(&sent), "{sent} claims of 16 shards");
+    assert_eq!(replica.reported().len(), 10, "one a minute: {:?}", replica.reported());
+    server.clear_faults();
+    sleep(61 * SECOND).await;
+    assert_eq!(replica.owns(16).await.len(), 16);
+}
+
+#[tokio::test(start_paused = true)]
 async fn leases_that_finalizers_keep_cause_few_requests_and_delay_no_other_for_long() {
     let server = server();
     for number in 0..5 {
@@ -376,7 +393,7 @@ async fn server_without_leases_is_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn versions_that_are_no_numbers_are_reported_once() {
+async fn versions_that_are_no_numbers_are_reported_each_minute() {
     let versions = std::sync::atomic::AtomicUsize::new(0);
     let versions = std::sync::Arc::new(versions);
     let requests = versions.clone();
@@ -390,9 +407,9 @@ async fn versions_that_are_no_numbers_are_reported_once() {
         std::future::ready(Ok::<_, std::io::Error>(http::Response::new(list)))
     });
     let replica = Replica::start_with(builder_of(Client::new(lists, "default"), "a"));
-    sleep(60 * SECOND).await;
+    sleep(100 * SECOND).await;
     assert!(versions.load(std::sync::atomic::Ordering::Relaxed) > 5);
-    let [error] = &replica.reported()[..] else { panic!("{:?}", replica.reported()) };
+    let [error, _] = &replica.reported()[..] else { panic!("{:?}", replica.reported()) };
     assert!(error.contains(r#"the resource version "v0" of lease shop/*"#), "{error}");
 }
 
@@ -748,14 +765,16 @@ async fn shard_with_an_unknown_holder_is_taken_after_the_lease_duration() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn object_with_the_label_and_an_unknown_name_is_reported_once_and_ignored() {
+async fn objects_with_the_label_and_unknown_names_are_ignored_and_one_is_reported_each_minute() {
     let server = server();
-    server.apply(lease("counter-shard-099", &json!(null))).unwrap();
     let replica = Replica::start(&server, "a");
     replica.owns(16).await;
-    server.break_watches();
-    sleep(10 * SECOND).await;
+    for number in 0..100 {
+        server.apply(lease(&format!("counter-shard-099-{number}"), &json!(null))).unwrap();
+        sleep(SECOND).await;
+    }
     let reported = replica.reported();
     let unknown: Vec<_> = reported.iter().filter(|error| error.contains("shard-099")).collect();
-    assert_eq!(unknown.len(), 1, "{reported:?}");
+    assert_eq!(unknown.len(), 2, "{reported:?}");
+    assert_eq!(replica.owns(16).await.len(), 16);
 }

@@ -47,9 +47,8 @@ use contents::Contents;
 use events::Event;
 use world::{Id, Packed, Process, Violation, World};
 
-/// The answer of a server that does not answer. Longer pauses are not searched: they follow only
-/// creations of Leases that no watch shows, and deletions of Leases of former members. No rule
-/// depends on the time of either.
+/// The answer of a server that does not answer. Longer pauses are not searched: a request after one
+/// is like a request that arrives late, which every request may.
 const UNCLEAR: Answer<Id> = Answer::Unclear { pause: Duration::from_millis(TICK) };
 
 /// The bounds of a search.

@@ -221,6 +221,18 @@ mod tests {
     }
 
     #[test]
+    fn answers_about_the_state_of_a_lease_or_the_load_of_the_server_are_no_refusals() {
+        let refuses = |code: &u16| {
+            let status = Status::failure("simulated", "Simulated").with_code(*code);
+            failed("update", kube::Error::Api(status.boxed())).is_refused()
+        };
+        let codes = [400, 401, 403, 404, 408, 409, 410, 422, 429, 500, 503];
+        let refusals: Vec<_> = codes.into_iter().filter(refuses).collect();
+        assert_eq!(refusals, [400, 401, 403, 404, 422]);
+        assert!(!unreachable().is_refused());
+    }
+
+    #[test]
     fn refusal_by_a_quota_does_not_advise_to_grant_the_verb_alone() {
         let status = Status::failure("exceeded quota: leases", "Forbidden").with_code(403);
         let error = failed("create", kube::Error::Api(status.boxed())).to_string();

@@ -250,6 +250,7 @@ impl GroupApi {
                     version = lease.metadata.resource_version.clone().unwrap_or_default();
                     yield match self.format.read(lease)? {
                         Labelled::Lease(lease) if is_deleted => Watched::Deleted(lease),
+                        _ if is_deleted => continue,
                         Labelled::Lease(lease) => Watched::Changed(lease),
                         Labelled::Mismatched(mismatch) => Watched::Mismatched(mismatch),
                         Labelled::Unknown(error) => Watched::Failed(error),

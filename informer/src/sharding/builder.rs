@@ -123,11 +123,12 @@ impl ShardGroupBuilder {
 
     /// Sets the time limit of each request for a Lease, and the shortest pause before a failed
     /// request is repeated. The default is 2 s. While lists and watches of the Leases fail, the
-    /// pauses between them grow to the lease duration. While the server has a Lease without the
-    /// label of the group, the pauses between the writes of this Lease grow to a minute. So do the
-    /// pauses between writes of the Lease of a shard, while the server refuses them, for example
-    /// for lack of a right, and between deletions of Leases of former members, while these fail and
-    /// no other member deletes any.
+    /// pauses between them grow to the lease duration. These pauses grow to a minute:
+    ///
+    /// - between writes of a Lease that the server has without the label of the group.
+    /// - between claims of a shard that the server refuses, for example because a right is missing.
+    /// - between deletions of Leases of former members, while these fail and no other member
+    ///   deletes any.
     pub fn retry_period(mut self, period: Duration) -> Self {
         self.timing.retry_period = period;
         self

@@ -178,9 +178,13 @@ pub enum GroupError {
         /// Namespace and name of the group.
         group: String,
     },
-    /// A Lease with the label of the group has a name that no Lease of the group has. One such
-    /// Lease is reported each minute, if it was listed or changed in that minute.
-    #[error("lease {lease} has the label of the group, but not a name of its leases; delete it")]
+    /// A Lease with the label of the group has a name that no Lease of the group has. Of several,
+    /// only one is reported when the Leases are listed, and another one when it is changed, at most
+    /// one each minute.
+    #[error(
+        "lease {lease} has the label of the group, but not a name of its leases; find all \
+         leases with this label, and delete those with other names"
+    )]
     Unknown {
         /// Namespace and name of the lease.
         lease: String,

@@ -71,8 +71,8 @@ pub(super) struct GroupContext {
     owned: watch::Sender<ShardSet>,
     /// The deadline of the last member, at least while its work has not ended.
     working_until: Mutex<Option<Clocks>>,
-    /// Decides when errors are reported that are not of requests. The members that follow one
-    /// another share the minute.
+    /// Limits the reports of errors that may repeat at any rate, for all members that follow one
+    /// another.
     pub(super) once_per_minute: OncePerMinute,
     /// Locked while the group runs, so that there is one run at a time.
     running: tokio::sync::Mutex<()>,

@@ -74,6 +74,8 @@
 //!   ([`GroupError::NotFilled`]).
 //! - Work on a shard continues after the drain timeout: no other member gets the shard
 //!   ([`GroupError::NotDrained`]).
+//! - The server refuses to change the Leases of shards: the shards do not move. A member repeats
+//!   claims after pauses of up to a minute, and releases each retry period ([`GroupError::Lease`]).
 //! - A webhook removes the label of the group from the Leases of members: no member sees them, so
 //!   none becomes live. Each member deletes its Lease, and creates it again after pauses of up to a
 //!   minute ([`GroupError::Unlabelled`]).

@@ -47,8 +47,8 @@ pub(super) struct Member<'g> {
     pub(super) has_deleted: bool,
     pub(super) mismatch: Option<RunError>,
     pub(super) stated: StatedReadiness,
-    /// The next pause before each Lease that the server has without the label of the group, and
-    /// before each shard's Lease that the server refuses to change.
+    /// The next pause of each Lease that the server has without the label of the group, and of each
+    /// shard that the member was refused to claim.
     pub(super) pauses: HashMap<LeaseName, Duration>,
     /// The next pause after the deletion of a former member's Lease has failed.
     pub(super) deletion_pause: Duration,

@@ -27,11 +27,10 @@ use super::participants::reporting;
 use super::protocol::MemberEnd;
 use crate::lease::REPORT_EVERY;
 
-/// The longest pause between attempts to write a Lease that the server has without the label of the
-/// group, or the Lease of a shard that the server refuses to change, between attempts to delete
-/// Leases of former members, and between the starts of members that are never live. An attempt
-/// finds out whether that is still so. Leases without the label are reported each minute, so a
-/// longer pause would make reports rarer, and a shorter one would not make them more frequent.
+/// The longest pause between attempts that fail again and again: to write a Lease that the server
+/// has without the label of the group, to claim a shard, to delete the Lease of a former member, or
+/// to become live. Such an error is reported each minute, so a longer pause would make reports
+/// rarer, and a shorter one would not make them more frequent.
 const LONGEST_PAUSE: Duration = REPORT_EVERY;
 
 /// The request to stop a group.

@@ -85,9 +85,12 @@ impl Member<'_> {
     }
 
     /// Returns the time until the next request for a Lease whose last one has failed. It doubles
-    /// while the server has the Lease without the label, or refuses to change the Lease of a shard,
-    /// of which a group has many. It also doubles while deletions of Leases of former members fail,
-    /// and the watch shows that none is deleted. A deletion can fail without an error.
+    ///
+    /// - while the server has the Lease without the label.
+    /// - while the server refuses claims of a shard: a group has many shards. Releases are repeated
+    ///   each retry period, because other members wait for them.
+    /// - while deletions of Leases of former members fail, and the watch shows that none is
+    ///   deleted. A deletion can fail without an error.
     fn pause(&mut self, name: &LeaseName, verb: &str, error: Option<&GroupError>) -> Duration {
         let retry_period = self.context.timing.retry_period;
         let next = match error {
@@ -95,7 +98,8 @@ impl Member<'_> {
                 self.pauses.entry(name.clone()).or_insert(retry_period)
             }
             Some(GroupError::Lease(error))
-                if matches!(name, LeaseName::Shard(_)) && error.is_refused() =>
+                if matches!(name, LeaseName::Shard(shard) if !self.protocol.holds(*shard))
+                    && error.is_refused() =>
             {
                 self.pauses.entry(name.clone()).or_insert(retry_period)
             }

@@ -315,23 +315,6 @@ async fn member_whose_deletions_are_refused_sends_few_requests_however_many_leas
 }
 
 #[tokio::test(start_paused = true)]
-async fn shards_whose_claims_are_refused_are_claimed_less_and_less_often() {
-    let server = server();
-    let is_of_shard = |request: &Request| request.path().contains("/counter-shard-");
-    let refusal = || Fault::status(status::forbidden(&leases())).on(Verb::Update);
-    server.fault(refusal().when(is_of_shard).times(usize::MAX));
-    let replica = Replica::start(&server, "a");
-    sleep(600 * SECOND).await;
-    let claims = || server.requests().iter().filter(|request| is_of_shard(request)).count();
-    let sent = claims();
-    assert!((10 * 16..20 * 16).contains(&sent), "{sent} claims of 16 shards");
-    assert_eq!(replica.reported().len(), 10, "one a minute: {:?}", replica.reported());
-    server.clear_faults();
-    sleep(61 * SECOND).await;
-    assert_eq!(replica.owns(16).await.len(), 16);
-}
-
-#[tokio::test(start_paused = true)]
 async fn leases_that_finalizers_keep_cause_few_requests_and_delay_no_other_for_long() {
     let server = server();
     for number in 0..5 {
@@ -776,5 +759,9 @@ async fn objects_with_the_label_and_unknown_names_are_ignored_and_one_is_reporte
     let reported = replica.reported();
     let unknown: Vec<_> = reported.iter().filter(|error| error.contains("shard-099")).collect();
     assert_eq!(unknown.len(), 2, "{reported:?}");
+    sleep(61 * SECOND).await;
+    server.delete(&leases(), "shop", "counter-shard-099-7").unwrap();
+    sleep(SECOND).await;
+    assert_eq!(replica.reported(), reported, "a deletion is no reason for a report");
     assert_eq!(replica.owns(16).await.len(), 16);
 }

@@ -68,6 +68,28 @@ async fn group_without_leases_creates_them_and_logs_that_it_waits_for_the_lease_
 }
 
 #[tokio::test(start_paused = true)]
+async fn claims_and_releases_keep_what_others_have_written_into_the_lease() {
+    let server = server();
+    let mut of_another = lease(&shard_lease(3), &json!(null));
+    of_another["metadata"]["labels"]["team"] = json!("orders");
+    of_another["metadata"]["annotations"] = json!({ "note": "keep" });
+    server.apply(of_another).unwrap();
+    let is_kept = || {
+        let lease = server.get(&leases(), "shop", &shard_lease(3)).unwrap();
+        let metadata = &lease["metadata"];
+        metadata["labels"]["team"] == "orders" && metadata["annotations"]["note"] == "keep"
+    };
+    for _ in 0..2 {
+        let mut replica = Replica::start(&server, "a");
+        replica.owns(16).await;
+        assert!(!holder(&server, 3).is_empty() && is_kept(), "after a claim");
+        replica.stop();
+        assert_eq!(replica.ended().await, Ok(()));
+        assert!(holder(&server, 3).is_empty() && is_kept(), "after a release");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn second_member_takes_half_of_the_shards_when_it_is_settled() {
     let server = server();
     let first = Replica::start(&server, "a");

@@ -47,8 +47,8 @@ use contents::Contents;
 use events::Event;
 use world::{Id, Packed, Process, Violation, World};
 
-/// The answer of a server that does not answer. Longer pauses are not searched: a request after one
-/// is like a request that arrives late, which every request may.
+/// The answer of a server that does not answer. Longer pauses are not searched, because every step
+/// of a process may be delayed for any time.
 const UNCLEAR: Answer<Id> = Answer::Unclear { pause: Duration::from_millis(TICK) };
 
 /// The bounds of a search.

@@ -3,6 +3,7 @@
 use tokio::time::Instant;
 
 use super::delays::Delay;
+use super::table::KeyHash;
 use crate::util::slab::list::Links;
 use crate::util::slab::place_size;
 
@@ -41,7 +42,7 @@ pub(super) struct Requested {
 pub(super) struct Entry<K> {
     /// `None` in a spare entry.
     pub(super) key: Option<K>,
-    pub(super) hash: u64,
+    pub(super) hash: KeyHash,
     /// The neighbours of a queued key among the keys of its priority, and by age.
     pub(super) level: Links,
     pub(super) age: Links,
@@ -63,7 +64,7 @@ impl<K> Entry<K> {
     pub(super) fn spare() -> Self {
         Self {
             key: None,
-            hash: 0,
+            hash: KeyHash::of(0),
             level: Links::NONE,
             age: Links::NONE,
             time: KeyTime::None,

@@ -23,6 +23,7 @@ use super::limiter::RateLimiter;
 use super::metrics::Metrics;
 use super::options::AddOptions;
 use super::state::{Added, ProcessingEnd, QueuePhase, QueueState};
+use super::table::KeyHash;
 use crate::util::time::FAR;
 
 /// The number of attempts to lock the state before a thread sleeps, and the time before each.
@@ -68,6 +69,10 @@ impl<K: Key> SharedQueue<K> {
         }
     }
 
+    fn hash(&self, key: &K) -> KeyHash {
+        KeyHash::of(self.hasher.hash_one(key))
+    }
+
     /// Locks the state.
     #[inline]
     fn lock(&self) -> MutexGuard<'_, QueueState<K>> {
@@ -108,7 +113,7 @@ impl<K: Key> SharedQueue<K> {
     /// Adds a key without a delay and a rate limit, as most adds are.
     fn add_now(&self, key: K, requested: Requested) {
         let since = self.stamp();
-        let hash = self.hasher.hash_one(&key);
+        let hash = self.hash(&key);
         let mut state = self.lock();
         if state.phase != QueuePhase::Open {
             return;
@@ -129,7 +134,7 @@ impl<K: Key> SharedQueue<K> {
         // limit.
         let mut delay = after.filter(|after| !rate_limited || !after.is_zero());
         let since = self.stamp();
-        let hash = self.hasher.hash_one(&key);
+        let hash = self.hash(&key);
         let mut state = self.lock();
         let mut found = state.find(hash, &key);
         let fails = rate_limited && !found.is_some_and(|slot| state.entry(slot).is_limited());
@@ -177,7 +182,7 @@ impl<K: Key> SharedQueue<K> {
         // First: otherwise an add in between could start a long backoff that no later add
         // shortens.
         self.limiter.forget(key);
-        let hash = self.hasher.hash_one(key);
+        let hash = self.hash(key);
         let mut state = self.lock();
         if let Some(slot) = state.find(hash, key) {
             state.entry(slot).limited = false;

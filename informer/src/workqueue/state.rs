@@ -4,14 +4,13 @@
 use std::collections::BTreeMap;
 use std::task::Waker;
 
-use deltafifo::room::less_room;
-use hashbrown::HashTable;
 use tokio::time::Instant;
 
 use super::delays::Delays;
 use super::entry::{Entry, EntryState, KeyTime, Requested};
 use super::line::KeyOrder;
 use super::sleepers::Sleepers;
+use super::table::{KeyHash, KeyTable};
 use crate::util::slab::Slab;
 
 /// The phase of the queue. It never returns to `Open`; the other two may alternate.
@@ -51,8 +50,7 @@ pub(super) struct ProcessingEnd<K> {
 
 /// The state of a queue.
 pub(super) struct QueueState<K> {
-    /// The numbers of the entries in the slab, by the hash of the key.
-    table: HashTable<u32>,
+    table: KeyTable,
     entries: Slab<Entry<K>>,
     /// The number of an entry without a key, for the next new key. The entry of the key that left
     /// last thus keeps its place, and a new key is written into it field by field.
@@ -68,15 +66,15 @@ pub(super) struct QueueState<K> {
 }
 
 impl<K: Eq> QueueState<K> {
-    pub(super) fn find(&self, hash: u64, key: &K) -> Option<u32> {
-        self.table.find(hash, |&slot| self.entries[slot].key.as_ref() == Some(key)).copied()
+    pub(super) fn find(&self, hash: KeyHash, key: &K) -> Option<u32> {
+        self.table.find(hash, |slot| self.entries[slot].key.as_ref() == Some(key))
     }
 }
 
 impl<K> QueueState<K> {
     pub(super) fn new() -> Self {
         Self {
-            table: HashTable::new(),
+            table: KeyTable::default(),
             entries: Slab::default(),
             spare: None,
             order: KeyOrder::default(),
@@ -90,7 +88,7 @@ impl<K> QueueState<K> {
 
     /// Creates the entry of a key that is not in the table. The caller must add the key before it
     /// releases the lock.
-    pub(super) fn insert(&mut self, hash: u64, key: K) -> u32 {
+    pub(super) fn insert(&mut self, hash: KeyHash, key: K) -> u32 {
         let slot = self.reserve(hash);
         let entry = &mut self.entries[slot];
         (entry.key, entry.hash) = (Some(key), hash);
@@ -100,7 +98,7 @@ impl<K> QueueState<K> {
     /// Adds a key that is not in the table, to be processed at once.
     pub(super) fn insert_dirty(
         &mut self,
-        hash: u64,
+        hash: KeyHash,
         key: K,
         requested: Requested,
         since: Option<Instant>,
@@ -117,11 +115,11 @@ impl<K> QueueState<K> {
     }
 
     /// Puts a spare entry into the table. The caller must store the key and the hash in the entry.
-    /// The hash is stored so that no key is hashed again when the table grows.
+    /// The hash finds the entry in the table when the key leaves the queue.
     #[inline]
-    fn reserve(&mut self, hash: u64) -> u32 {
+    fn reserve(&mut self, hash: KeyHash) -> u32 {
         let slot = self.spare.take().unwrap_or_else(|| self.entries.insert(Entry::spare()));
-        self.table.insert_unique(hash, slot, |&slot| self.entries[slot].hash);
+        self.table.insert(hash, slot);
         slot
     }
 
@@ -250,19 +248,13 @@ impl<K> QueueState<K> {
 
     /// Removes the entry of a key that has left the queue.
     #[inline]
-    fn release(&mut self, slot: u32, hash: u64) {
+    fn release(&mut self, slot: u32, hash: KeyHash) {
         if self.spare.is_none() {
             self.spare = Some(slot);
         } else {
             self.entries.remove(slot);
         }
-        match self.table.find_entry(hash, |&found| found == slot) {
-            Ok(found) => drop(found.remove()),
-            Err(_) => unreachable!("an entry is in the table"),
-        }
-        if let Some(room) = less_room(self.table.len(), self.table.capacity()) {
-            self.table.shrink_to(room, |&slot| self.entries[slot].hash);
-        }
+        self.table.remove(hash, slot);
     }
 
     /// Removes and returns the time at which the processing of a key began, if it was recorded.

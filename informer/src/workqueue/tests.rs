@@ -10,11 +10,12 @@ use super::limiter::default_controller_rate_limiter;
 use super::options::AddOptions;
 use super::shared::SharedQueue;
 use super::state::{Added, QueuePhase, QueueState};
+use super::table::KeyHash;
 
 #[test]
 fn key_has_at_most_one_delay() {
     let (mut state, now) = (QueueState::new(), Instant::now());
-    let key = state.insert(0, "key");
+    let key = state.insert(KeyHash::of(0), "key");
     let mut add = |secs: Option<u64>| {
         let at = secs.map(|secs| now + Duration::from_secs(secs));
         let added = state.add(key, Requested::default(), at, None);
@@ -32,7 +33,7 @@ fn keys_that_are_done_keep_no_memory() {
     let mut state = QueueState::new();
     for key in 0..100_000_u32 {
         let hash = u64::from(key).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let slot = state.insert(hash, key);
+        let slot = state.insert(KeyHash::of(hash), key);
         let added = state.add(slot, Requested::default(), None, None);
         assert!(matches!(added, Added::Queued(None)));
     }

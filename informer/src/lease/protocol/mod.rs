@@ -70,15 +70,14 @@ use std::time::Duration;
 
 use super::clocks::Clocks;
 #[cfg(test)]
-use mutants::mutant;
-#[cfg(test)]
 pub(crate) use mutants::{CHOSEN_MUTANT, Mutant};
 
 /// A [`mutant!`] line marks the place of a deliberate defect, and expands to nothing outside of
 /// tests. Skip these lines when you read the code.
-#[cfg(not(test))]
 macro_rules! mutant {
-    ($($defect:tt)*) => {};
+    ($($defect:tt)*) => {
+        $crate::util::mutant::mutant_of!([$crate::lease::protocol::mutants] $($defect)*);
+    };
 }
 
 /// The durations of an election, with client-go's names.

@@ -109,22 +109,18 @@ use super::shards::{ShardCount, ShardSet};
 use crate::lease::Clocks;
 use member::OwnLease;
 #[cfg(test)]
-pub(super) use mutants::CHOSEN_MUTANT;
-#[cfg(test)]
-pub(super) use mutants::Mutant;
-#[cfg(test)]
-use mutants::mutant;
+pub(super) use mutants::{CHOSEN_MUTANT, Mutant};
 use shard::{Shard, ShardState};
 use view::View;
 pub(crate) use view::{LeaseName, Readiness, Record};
 
 /// A [`mutant!`] line marks the place of a deliberate defect, and expands to nothing outside of
 /// tests. Skip these lines when you read the code.
-#[cfg(not(test))]
 macro_rules! mutant {
-    ($($defect:tt)*) => {};
+    ($($defect:tt)*) => {
+        $crate::util::mutant::mutant_of!([$crate::sharding::protocol::mutants] $($defect)*);
+    };
 }
-#[cfg(not(test))]
 use mutant;
 
 /// The durations of a group.

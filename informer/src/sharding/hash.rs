@@ -6,6 +6,8 @@
 //! its high bits hardly depend on the last byte. [`ShardBy::Key`] therefore mixes the hash with the
 //! finalizer of `MurmurHash3`, which no server does.
 
+use deltafifo::Meta;
+
 use super::shards::{ShardCount, ShardSet};
 
 /// The property that decides to which shard of a group an object belongs. All members of a group
@@ -61,6 +63,22 @@ pub(crate) struct ObjectId<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
     pub(crate) uid: &'a str,
+}
+
+impl ObjectId<'_> {
+    /// Calls `call` with the properties of an object. A property that the object does not have is
+    /// empty.
+    pub(crate) fn with<K, M: Meta<K>, R>(
+        meta: &M,
+        object: &K,
+        call: impl FnOnce(ObjectId<'_>) -> R,
+    ) -> R {
+        let namespace = meta.namespace(object).unwrap_or_default();
+        let name = meta.name(object).unwrap_or_default();
+        // The short uid of a compact object has another hash.
+        let uid = meta.written_uid(object).unwrap_or_default();
+        call(ObjectId { namespace, name, uid: &uid })
+    }
 }
 
 impl ShardBy {

@@ -14,6 +14,8 @@ use super::delivery::Distributor;
 use super::error::{BuildError, InformerError, OnError};
 use super::lifecycle::Phase;
 use super::metrics::Identity;
+#[cfg(feature = "leader-election")]
+use super::source::ListSource;
 use super::source::{Availability, InformerSource};
 use super::worker::InformerQueue;
 use super::{Inner, SharedInformer};
@@ -67,7 +69,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
     /// Creates the builder of an informer of the selected shards of a group.
     #[cfg(feature = "leader-election")]
     pub(crate) fn of_shards(plan: ShardPlan, decoding: Decoding<K>, keys: KeyFunc<K, M>) -> Self {
-        Self::new(InformerSource::shards(plan, decoding), keys)
+        Self::new(InformerSource::lists(ListSource::Shards(plan), decoding), keys)
     }
 
     /// Names the informer, which gives it and its reflector [metrics](crate::metrics).

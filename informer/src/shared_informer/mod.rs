@@ -103,7 +103,7 @@ pub use namespaces::{NamespaceStatus, Namespaces};
 pub(crate) use snapshot::{Snapshot, SnapshotFilter, SnapshotLister};
 #[cfg(feature = "runtime")]
 pub(crate) use source::Availability;
-use source::{Feeder, InformerSource};
+use source::{Feeder, InformerSource, ListSource};
 #[cfg(deltafifo_shuttle)]
 pub use sync::mutants;
 use sync::spawn_blocking;
@@ -200,7 +200,8 @@ impl<K: Decodable, M: Meta<K>> SharedInformer<K, M> {
         source: impl ListerWatcher,
         keys: KeyFunc<K, M>,
     ) -> SharedInformerBuilder<K, M> {
-        let source = InformerSource::lists(source, Box::new(K::decoder));
+        let lists = ListSource::Whole(Arc::new(source));
+        let source = InformerSource::lists(lists, Box::new(K::decoder));
         SharedInformerBuilder::new(source, keys)
     }
 }

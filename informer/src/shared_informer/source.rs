@@ -21,30 +21,27 @@ type ReflectorSettings<K> =
 
 /// The source of an informer that is not built yet.
 pub(super) enum InformerSource<K> {
-    /// A reflector, and the settings that the user chose for it.
-    Lists(Arc<dyn ListerWatcher>, Decoding<K>, ReflectorSettings<K>),
-    /// A reflector for each namespace.
-    Namespaces(NamespacesPlan, Decoding<K>, ReflectorSettings<K>),
-    /// A reflector of the selected shards.
-    #[cfg(feature = "leader-election")]
-    Shards(ShardPlan, Decoding<K>, ReflectorSettings<K>),
+    /// Lists and watches, and the settings that the user chose for their reflectors.
+    Lists { lists: ListSource, decoding: Decoding<K>, settings: ReflectorSettings<K> },
     /// A stream of the events of a kube watcher.
     #[cfg(feature = "runtime")]
     Stream(Events<K>),
 }
 
-impl<K: Send + Sync + 'static> InformerSource<K> {
-    pub(super) fn lists(source: impl ListerWatcher, decoding: Decoding<K>) -> Self {
-        Self::Lists(Arc::new(source), decoding, Box::new(|reflector| reflector))
-    }
-
-    pub(super) fn namespaces(plan: NamespacesPlan, decoding: Decoding<K>) -> Self {
-        Self::Namespaces(plan, decoding, Box::new(|reflector| reflector))
-    }
-
+/// A source of lists and watches.
+pub(super) enum ListSource {
+    /// The source of one reflector.
+    Whole(Arc<dyn ListerWatcher>),
+    /// The sources of a reflector for each namespace.
+    Namespaces(NamespacesPlan),
+    /// The source of a reflector of the selected shards.
     #[cfg(feature = "leader-election")]
-    pub(super) fn shards(plan: ShardPlan, decoding: Decoding<K>) -> Self {
-        Self::Shards(plan, decoding, Box::new(|reflector| reflector))
+    Shards(ShardPlan),
+}
+
+impl<K: Send + Sync + 'static> InformerSource<K> {
+    pub(super) fn lists(lists: ListSource, decoding: Decoding<K>) -> Self {
+        Self::Lists { lists, decoding, settings: Box::new(|reflector| reflector) }
     }
 
     /// Adds settings of the reflector. Does nothing for a stream.
@@ -53,12 +50,7 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
         configure: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync + 'static,
     ) {
         match self {
-            Self::Lists(_, _, settings) | Self::Namespaces(_, _, settings) => {
-                let before = std::mem::replace(settings, Box::new(|reflector| reflector));
-                *settings = Box::new(move |reflector| configure(before(reflector)));
-            }
-            #[cfg(feature = "leader-election")]
-            Self::Shards(_, _, settings) => {
+            Self::Lists { settings, .. } => {
                 let before = std::mem::replace(settings, Box::new(|reflector| reflector));
                 *settings = Box::new(move |reflector| configure(before(reflector)));
             }
@@ -71,7 +63,7 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
     pub(super) fn removal_cause(&self) -> Cause {
         match self {
             #[cfg(feature = "leader-election")]
-            Self::Shards(..) => Cause::ShardMoved,
+            Self::Lists { lists: ListSource::Shards(_), .. } => Cause::ShardMoved,
             _ => Cause::NamespaceRemoved,
         }
     }
@@ -79,10 +71,12 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
     /// Returns the resource and the namespace, in the form of [`ListerWatcher::scope`].
     pub(super) fn scope(&self) -> (String, String) {
         let (resource, namespace) = match self {
-            Self::Lists(source, ..) => source.scope(),
-            Self::Namespaces(plan, ..) => (plan.resource(), "several namespaces"),
-            #[cfg(feature = "leader-election")]
-            Self::Shards(plan, ..) => plan.scope(),
+            Self::Lists { lists, .. } => match lists {
+                ListSource::Whole(source) => source.scope(),
+                ListSource::Namespaces(plan) => (plan.resource(), "several namespaces"),
+                #[cfg(feature = "leader-election")]
+                ListSource::Shards(plan) => plan.scope(),
+            },
             #[cfg(feature = "runtime")]
             Self::Stream(_) => ("", ""),
         };
@@ -93,7 +87,7 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
     pub(super) fn needs_queue_by_key(&self) -> bool {
         match self {
             #[cfg(feature = "leader-election")]
-            Self::Shards(..) => true,
+            Self::Lists { lists: ListSource::Shards(_), .. } => true,
             _ => false,
         }
     }
@@ -106,30 +100,33 @@ impl<K: Send + Sync + 'static> InformerSource<K> {
         on_error: OnError,
         availability: watch::Sender<Availability>,
     ) -> Feeder<K> {
-        match self {
-            Self::Lists(source, decoding, settings) => {
+        let (lists, decoding, settings) = match self {
+            Self::Lists { lists, decoding, settings } => (lists, decoding, settings),
+            #[cfg(feature = "runtime")]
+            Self::Stream(events) => {
+                let on_error = reported(on_error, availability);
+                return Feeder::Stream(events.into_feeder(queue, Box::new(on_error)));
+            }
+        };
+        match lists {
+            ListSource::Whole(source) => {
                 let reflector = settings(ReflectorBuilder::new(Box::new(source), queue, decoding))
                     .on_error(reported(on_error, availability))
                     .name(name);
                 Feeder::Reflector(Box::new(reflector.build()))
             }
-            Self::Namespaces(plan, decoding, settings) => {
+            ListSource::Namespaces(plan) => {
                 let reflectors =
                     plan.into_reflectors(queue, name, decoding, settings, on_error, availability);
                 Feeder::Namespaces(Box::new(reflectors))
             }
             #[cfg(feature = "leader-election")]
-            Self::Shards(plan, decoding, settings) => {
+            ListSource::Shards(plan) => {
                 let queue = queue.sharded().expect("the builder refuses an in-order queue");
                 let settings = |reflector| {
                     settings(reflector).on_error(reported(on_error, availability)).name(name)
                 };
                 Feeder::Shards(Box::new(plan.into_feeder(queue, decoding, settings)))
-            }
-            #[cfg(feature = "runtime")]
-            Self::Stream(events) => {
-                let on_error = reported(on_error, availability);
-                Feeder::Stream(events.into_feeder(queue, Box::new(on_error)))
             }
         }
     }

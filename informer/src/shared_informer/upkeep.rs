@@ -102,7 +102,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::super::SharedInformerBuilder;
-    use super::super::source::InformerSource;
+    use super::super::source::{InformerSource, ListSource};
     use crate::compact::{CompactStats, Upkeep};
     use crate::reflector::Decode;
     use crate::{KubeListerWatcher, KubeMeta};
@@ -155,7 +155,10 @@ mod tests {
         let trainer = Arc::new(Trainer::default());
         let training = trainer.end.lock().await;
         let decoder = trainer.clone();
-        let source = InformerSource::lists(maps, Box::new(move |_, _, _| decoder));
+        let source = InformerSource::lists(
+            ListSource::Whole(Arc::new(maps)),
+            Box::new(move |_, _, _| decoder),
+        );
         let keys = KeyFunc::meta_namespace(KubeMeta);
         let informer = SharedInformerBuilder::new(source, keys).build().unwrap();
         let running = informer.clone();

@@ -4,7 +4,7 @@ pub(crate) mod catching;
 pub(crate) mod coop;
 pub(crate) mod dns;
 pub(crate) mod in_flight;
-#[cfg(all(test, feature = "leader-election"))]
+#[cfg(feature = "leader-election")]
 pub(crate) mod mutant;
 pub(crate) mod random;
 #[cfg(all(test, feature = "leader-election"))]

@@ -1,10 +1,38 @@
-//! The choice of a mutant for the code that a test runs in its thread.
+//! Deliberate defects of the protocols, and the choice of one for the code that a test runs in its
+//! thread.
 
+#[cfg(test)]
 use std::cell::Cell;
+#[cfg(test)]
 use std::thread::LocalKey;
+
+/// Expands to a defect that has an effect if a test has chosen its mutant, and to nothing outside
+/// of tests. The path in brackets names the module that has the list of mutants.
+#[cfg(test)]
+macro_rules! mutant_of {
+    // Replaces the value of a variable.
+    ([$($list:tt)*] $protocol:expr, $name:ident => let $variable:ident = $defect:expr) => {
+        let $variable = if $protocol.mutant == Some($($list)*::Mutant::$name) {
+            $defect
+        } else {
+            $variable
+        };
+    };
+    ([$($list:tt)*] $protocol:expr, $name:ident => $($defect:tt)*) => {
+        if $protocol.mutant == Some($($list)*::Mutant::$name) {
+            $($defect)*
+        }
+    };
+}
+#[cfg(not(test))]
+macro_rules! mutant_of {
+    ($($defect:tt)*) => {};
+}
+pub(crate) use mutant_of;
 
 /// Calls `run` while `mutant` is the chosen one. Chooses none when `run` returns or panics, so that
 /// code which runs later in this thread has no defect.
+#[cfg(test)]
 pub(crate) fn with_chosen<M, R>(
     chosen: &'static LocalKey<Cell<Option<M>>>,
     mutant: M,

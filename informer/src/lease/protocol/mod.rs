@@ -63,120 +63,25 @@ mod defects;
 mod explore;
 #[cfg(test)]
 mod mutants;
+mod seen;
 #[cfg(test)]
 mod tests;
+mod types;
 
 use std::time::Duration;
 
 use super::clocks::Clocks;
 #[cfg(test)]
-use mutants::mutant;
-#[cfg(test)]
 pub(crate) use mutants::{CHOSEN_MUTANT, Mutant};
+use seen::Seen;
+pub(crate) use types::{Answer, CandidateStep, FormerTerm, LeaseRequest, Loss, Record, Timing};
 
 /// A [`mutant!`] line marks the place of a deliberate defect, and expands to nothing outside of
 /// tests. Skip these lines when you read the code.
-#[cfg(not(test))]
 macro_rules! mutant {
-    ($($defect:tt)*) => {};
-}
-
-/// The durations of an election, with client-go's names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Timing {
-    /// The time for which other candidates wait before they claim a lease that is not renewed.
-    pub(crate) lease_duration: Duration,
-    /// The time for which a holder holds the lease without another renewal.
-    pub(crate) renew_deadline: Duration,
-    /// The time between attempts after a failure, and the time limit of a request.
-    pub(crate) retry_period: Duration,
-}
-
-/// A state of the lease. `T` is the type of names and versions. `B` is the object itself, which the
-/// protocol carries and does not read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Record<T, B> {
-    pub(crate) version: T,
-    pub(crate) uid: T,
-    /// `None` if the lease is free.
-    pub(crate) holder: Option<T>,
-    pub(crate) transitions: i32,
-    /// The lease duration of the holder; 0 if it is missing or invalid.
-    pub(crate) duration: Duration,
-    pub(crate) body: B,
-}
-
-/// A request to the API server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum LeaseRequest<T, B> {
-    /// Reads the newest version.
-    Read,
-    /// Creates the lease with this holder and no transitions.
-    Create { holder: T },
-    /// Replaces this version of the lease.
-    Replace { base: Record<T, B>, holder: Option<T>, transitions: i32 },
-}
-
-impl<T, B> LeaseRequest<T, B> {
-    /// Returns the verb of the request, as in a role.
-    pub(crate) fn verb(&self) -> &'static str {
-        match self {
-            Self::Read => "get",
-            Self::Create { .. } => "create",
-            Self::Replace { .. } => "update",
-        }
-    }
-}
-
-/// The answer to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Answer<T, B> {
-    /// The state that was read or written, or `None` if the lease does not exist.
-    State(Option<Record<T, B>>),
-    /// The write was refused because the lease has another version, exists already, or is deleted.
-    Conflict,
-    /// The request failed or was not answered in time, and may still be applied.
-    Unclear,
-}
-
-/// The next step of a candidate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum CandidateStep<T, B> {
-    /// Send this request, and pass its answer to [`Protocol::answered`] with its number.
-    Send { number: u64, request: LeaseRequest<T, B> },
-    /// Wait for an input, or until this time of the monotonic clock.
-    Wait(Option<Duration>),
-    /// The lease is lost. No request follows.
-    Lost(Loss<T>),
-    /// The candidate has stopped, and does not hold the lease. No request follows.
-    Gone,
-}
-
-/// The reason why a lease was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Loss<T> {
-    /// No renewal was answered before the deadline.
-    Deadline,
-    /// The lease was taken by this holder, or was edited or deleted.
-    Replaced(Option<T>),
-}
-
-/// A term of an earlier campaign of the same process, whose work has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct FormerTerm<T> {
-    pub(crate) identity: T,
-    pub(crate) uid: T,
-    pub(crate) transitions: i32,
-}
-
-impl<T: Eq> FormerTerm<T> {
-    /// Returns whether `record` is a state of the lease since the claim of this term, and no other
-    /// candidate has claimed it.
-    fn is_of<B>(&self, record: &Record<T, B>) -> bool {
-        record.holder.as_ref() == Some(&self.identity)
-            && record.uid == self.uid
-            && record.transitions == self.transitions
-    }
+    ($($defect:tt)*) => {
+        $crate::util::mutant::mutant_of!([$crate::lease::protocol::mutants] $($defect)*);
+    };
 }
 
 /// A candidate for a lease: a state machine that takes inputs and the time, and returns the next
@@ -208,20 +113,6 @@ enum State<T, B> {
     Releasing(HeldLease<T, B>),
     Lost(Loss<T>),
     Gone,
-}
-
-/// The lease, as a candidate that does not hold it last saw it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Seen<T, B> {
-    Unknown,
-    Absent,
-    Known {
-        record: Record<T, B>,
-        /// The time when this version was first seen.
-        since: Clocks,
-        /// The time of the monotonic clock when the version was last seen.
-        checked: Duration,
-    },
 }
 
 /// The lease, as its holder last wrote or read it.
@@ -606,23 +497,6 @@ impl<T: Clone + Eq, B: Clone> Protocol<T, B> {
         mutant!(self, ObserverUsesOwnDuration => let duration = self.timing.lease_duration);
         mutant!(self, TakesUnexpiredLease => let duration = Duration::ZERO);
         if is_free { since.monotonic } else { since.monotonic.saturating_add(duration) }
-    }
-}
-
-impl<T: Eq, B> Seen<T, B> {
-    /// Records a state of the lease, or `None` if the lease does not exist. Only another version
-    /// restarts the wait for the lease to expire.
-    fn update(&mut self, now: Clocks, state: Option<Record<T, B>>) {
-        let Some(record) = state else {
-            *self = Self::Absent;
-            return;
-        };
-        match self {
-            Self::Known { record: known, checked, .. } if known.version == record.version => {
-                *checked = now.monotonic;
-            }
-            _ => *self = Self::Known { record, since: now, checked: now.monotonic },
-        }
     }
 }
 

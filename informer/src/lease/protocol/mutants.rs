@@ -52,21 +52,3 @@ impl Mutant {
         (Self::FormerByNameAlone, "an earlier term is recognised by its holder alone"),
     ];
 }
-
-/// Marks the place of a deliberate defect, which has an effect if a test has chosen its mutant.
-macro_rules! mutant {
-    // Replaces the value of a variable.
-    ($protocol:expr, $name:ident => let $variable:ident = $defect:expr) => {
-        let $variable = if $protocol.mutant == Some($crate::lease::protocol::mutants::Mutant::$name) {
-            $defect
-        } else {
-            $variable
-        };
-    };
-    ($protocol:expr, $name:ident => $($defect:tt)*) => {
-        if $protocol.mutant == Some($crate::lease::protocol::mutants::Mutant::$name) {
-            $($defect)*
-        }
-    };
-}
-pub(super) use mutant;

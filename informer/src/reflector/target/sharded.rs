@@ -27,13 +27,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Sharded<K> for DeltaFifo<K, M> {
         let meta = store.keys().meta();
         let mut leaving = Vec::new();
         store.for_each(|object| {
-            let uid = meta.written_uid(object);
-            let id = ObjectId {
-                namespace: meta.namespace(object).unwrap_or_default(),
-                name: meta.name(object).unwrap_or_default(),
-                uid: uid.as_deref().unwrap_or_default(),
-            };
-            if leaves(id) {
+            if ObjectId::with(meta, &**object, leaves) {
                 leaving.push(object.clone());
             }
         });

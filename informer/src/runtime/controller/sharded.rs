@@ -132,11 +132,7 @@ impl Sharding {
 
     /// Returns the shard of an object as [`shard_of`](Self::shard_of) does.
     pub(super) fn shard_of_object<K, M: Meta<K>>(&self, meta: &M, object: &K) -> Option<u8> {
-        let namespace = meta.namespace(object).unwrap_or_default();
-        let name = meta.name(object).unwrap_or_default();
-        // The short uid of a compact object has another hash.
-        let uid = meta.written_uid(object).unwrap_or_default();
-        self.shard_of(ObjectId { namespace, name, uid: &uid })
+        ObjectId::with(meta, object, |id| self.shard_of(id))
     }
 
     /// Returns a permit for work on an object of the shard, or `None` if this member may not

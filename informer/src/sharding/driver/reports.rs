@@ -16,12 +16,11 @@ impl Member<'_> {
     /// Reports an error of a request, unless one like it was reported within a minute, or since the
     /// last request with its verb that succeeded. Reports one error of each other kind in a minute.
     pub(super) fn report(&self, error: &GroupError) {
-        let is_due = match error {
-            GroupError::Lease(error) => self.context.api.must_report(error),
-            _ => {
-                let now = self.context.clock.now().monotonic;
-                self.context.once_per_minute.is_due(error, now)
-            }
+        let is_due = if let GroupError::Lease(error) = error {
+            self.context.api.must_report(error)
+        } else {
+            let now = self.context.clock.now().monotonic;
+            self.context.once_per_minute.is_due(error, now)
         };
         if is_due {
             self.context.report(error);

@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-#[cfg(not(test))]
-use super::mutant;
-#[cfg(test)]
-use super::mutants::mutant;
 use super::{
     Answer, Attempts, Clocks, Flight, LeaseName, MemberEnd, Phase, Protocol, Purpose, Readiness,
-    Record, Request, ShardState, Write,
+    Record, Request, ShardState, Write, mutant,
 };
 
 /// The Lease of a member itself.

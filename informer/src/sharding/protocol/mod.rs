@@ -90,6 +90,7 @@
 //! free at once. Its former owner may still be at work: it stops when it sees the deletion, at the
 //! latest at its deadline. That is also true of a Lease whose holder is removed by hand.
 
+mod attempts;
 #[cfg(test)]
 mod defects;
 #[cfg(test)]
@@ -101,123 +102,30 @@ mod peers;
 mod shard;
 #[cfg(test)]
 mod tests;
+mod types;
 mod view;
 
 use std::time::Duration;
 
 use super::shards::{ShardCount, ShardSet};
 use crate::lease::Clocks;
+use attempts::{Attempts, Flight, Purpose};
 use member::OwnLease;
 #[cfg(test)]
-pub(super) use mutants::CHOSEN_MUTANT;
-#[cfg(test)]
-pub(super) use mutants::Mutant;
-#[cfg(test)]
-use mutants::mutant;
+pub(super) use mutants::{CHOSEN_MUTANT, Mutant};
 use shard::{Shard, ShardState};
+pub(crate) use types::{Answer, GroupTiming, MemberEnd, MemberStep, Request, Write};
 use view::View;
 pub(crate) use view::{LeaseName, Readiness, Record};
 
 /// A [`mutant!`] line marks the place of a deliberate defect, and expands to nothing outside of
 /// tests. Skip these lines when you read the code.
-#[cfg(not(test))]
 macro_rules! mutant {
-    ($($defect:tt)*) => {};
+    ($($defect:tt)*) => {
+        $crate::util::mutant::mutant_of!([$crate::sharding::protocol::mutants] $($defect)*);
+    };
 }
-#[cfg(not(test))]
 use mutant;
-
-/// The durations of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct GroupTiming {
-    /// The time for which others wait before they fence a member that does not renew its Lease.
-    pub(crate) lease_duration: Duration,
-    /// The time for which a member works without another renewal.
-    pub(crate) renew_deadline: Duration,
-    /// The shortest time between attempts after a failure, and the time limit of a request.
-    pub(crate) retry_period: Duration,
-    /// The time for which work of a shard may continue after the shard was assigned to another.
-    pub(crate) drain_timeout: Duration,
-    /// The time for which a member is ready before it is settled.
-    pub(crate) settle: Duration,
-    /// The time by which a member fences another later than the member before it in the order of
-    /// their rendezvous scores.
-    pub(crate) fence_stagger: Duration,
-}
-
-impl GroupTiming {
-    /// Returns the time between two renewals of a member's Lease.
-    pub(crate) fn renew_period(&self) -> Duration {
-        (self.lease_duration / 3).min(self.renew_deadline / 2)
-    }
-}
-
-/// A request to the API server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Request<T> {
-    pub(crate) name: LeaseName<T>,
-    /// The number of the attempt.
-    pub(crate) number: u64,
-    pub(crate) write: Write<T>,
-}
-
-/// A write of a Lease. Each write also contains the lease duration of its sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Write<T> {
-    /// Creates the Lease with this holder and no transitions.
-    Create { holder: Option<T>, readiness: Readiness },
-    /// Replaces this version of the Lease.
-    Replace { base: Record<T>, holder: Option<T>, transitions: i32, readiness: Readiness },
-    /// Deletes this version of the Lease.
-    Delete { base: Record<T> },
-}
-
-/// The answer to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Answer<T> {
-    /// The state that was written, or `None` if the Lease was deleted.
-    Written(Option<Record<T>>),
-    /// The write was refused because the Lease has another version, exists already, or is deleted.
-    Conflict,
-    /// The request failed or was not answered in time, and may still be applied. The next one for
-    /// this Lease follows after `pause` at the earliest. If it was to delete the Lease of another
-    /// member, no deletion of such a Lease follows before that; then the answer may also be that
-    /// the server has refused the deletion, or keeps the Lease until its finalizers are removed.
-    Unclear { pause: Duration },
-}
-
-/// The next step of a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum MemberStep<T> {
-    /// Send this request, and pass its answer to [`Protocol::answered`].
-    Send(Request<T>),
-    /// List the objects of the shard, consistently and beginning after this step. Call
-    /// [`Protocol::filled`] with the number once the store has each listed object in the listed
-    /// version or a later one, and has no other object of the shard in a version before the list's.
-    Fill { shard: u8, number: u64 },
-    /// Enqueue all keys of the shard, and admit its work from now on.
-    Enqueue { shard: u8 },
-    /// Drop the futures of the shard's work.
-    Drop { shard: u8 },
-    /// Wait for an input, or until this time of the monotonic clock.
-    Wait(Option<Duration>),
-    /// The membership has ended. No step follows.
-    Ended(MemberEnd),
-}
-
-/// The reason why a membership has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum MemberEnd {
-    /// The member was stopped. If it was live, it has released its shards and deleted its Lease,
-    /// unless the Lease was lost before.
-    Stopped,
-    /// No renewal was answered and seen before the deadline.
-    Deadline,
-    /// The member's Lease was fenced, edited or deleted.
-    Replaced,
-    /// A Lease of the group has other settings.
-    Mismatch,
-}
 
 /// A member of a group: a state machine that takes inputs and the time, and returns the next
 /// [`MemberStep`].
@@ -249,94 +157,6 @@ enum Phase {
     /// The member does not work. It fences its own Lease when no work is in progress.
     Lost(MemberEnd),
     Ended(MemberEnd),
-}
-
-/// The attempts to write one Lease, of which at most one is in progress. A member that joins counts
-/// the creation of the group's Lease among the attempts for its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Attempts {
-    flight: Option<Flight>,
-    /// No request is sent before this time of the monotonic clock.
-    not_before: Duration,
-    /// The version that the last write contained, if that was applied or refused.
-    replaced: Option<Replaced>,
-}
-
-/// A version of a Lease that was replaced, as the answer to a write says. Nothing is written to
-/// the Lease until the view shows another version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Replaced {
-    version: u64,
-    /// The time of the monotonic clock until which the answer is believed: a webhook or a quota may
-    /// refuse a write in the same way although the version is current.
-    until: Duration,
-}
-
-/// An attempt in progress.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Flight {
-    number: u64,
-    purpose: Purpose,
-    /// The version that the request contains. For a creation, the version of the last deletion that
-    /// the view contains, or 0.
-    base: u64,
-    /// The time when the request was sent.
-    sent: Clocks,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Purpose {
-    Create,
-    Renew,
-    Claim,
-    Release,
-    Fence,
-    Delete,
-}
-
-impl Attempts {
-    /// Returns whether a write that contains this version may be sent.
-    fn may_send(&self, now: Clocks, base: u64) -> bool {
-        let replaced = self.replaced.filter(|replaced| now.monotonic < replaced.until);
-        let is_replaced = replaced.is_some_and(|replaced| replaced.version == base);
-        self.flight.is_none() && now.monotonic >= self.not_before && !is_replaced
-    }
-
-    /// Returns the times of the monotonic clock at which a write may become possible.
-    fn wakes_at(&self) -> [Option<Duration>; 2] {
-        [Some(self.not_before), self.replaced.map(|replaced| replaced.until)]
-    }
-
-    /// Ends an attempt. Returns `None` if it is no longer in progress.
-    fn end<T>(
-        &mut self,
-        now: Clocks,
-        number: u64,
-        answer: &Answer<T>,
-        timing: GroupTiming,
-    ) -> Option<Flight> {
-        let flight = self.flight.take_if(|flight| flight.number == number)?;
-        let after = |pause| now.monotonic.saturating_add(pause);
-        match answer {
-            Answer::Written(_) | Answer::Conflict => {
-                let is_refused = matches!(answer, Answer::Conflict);
-                // A renewal that waits for the renew deadline comes too late.
-                let believed = match flight.purpose {
-                    Purpose::Renew if is_refused => timing.retry_period,
-                    _ => timing.renew_deadline,
-                };
-                let (version, until) = (flight.base, after(believed));
-                self.replaced = Some(Replaced { version, until });
-            }
-            Answer::Unclear { pause } => self.not_before = after(*pause),
-        }
-        Some(flight)
-    }
-
-    /// Gives up an attempt in progress. Its answer will not count.
-    fn abandon(&mut self) {
-        self.flight = None;
-    }
 }
 
 impl<T: Clone + Ord + AsRef<str>> Protocol<T> {

@@ -91,21 +91,3 @@ impl Mutant {
         (Self::OldFillsCount, "the list of an earlier claim counts"),
     ];
 }
-
-/// Marks the place of a deliberate defect, which has an effect if a test has chosen its mutant.
-macro_rules! mutant {
-    // Replaces the value of a variable.
-    ($protocol:expr, $name:ident => let $variable:ident = $defect:expr) => {
-        let $variable = if $protocol.mutant == Some($crate::sharding::protocol::Mutant::$name) {
-            $defect
-        } else {
-            $variable
-        };
-    };
-    ($protocol:expr, $name:ident => $($defect:tt)*) => {
-        if $protocol.mutant == Some($crate::sharding::protocol::Mutant::$name) {
-            $($defect)*
-        }
-    };
-}
-pub(super) use mutant;

@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-#[cfg(not(test))]
-use super::mutant;
-#[cfg(test)]
-use super::mutants::mutant;
 use super::view::Peer;
 use super::{
     Clocks, Flight, LeaseName, Phase, Protocol, Purpose, Readiness, Request, ShardState, Write,
+    mutant,
 };
 use crate::sharding::assign::{ReadyMember, assign, score, seed};
 

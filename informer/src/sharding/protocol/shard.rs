@@ -2,14 +2,10 @@
 
 use std::time::Duration;
 
-#[cfg(not(test))]
-use super::mutant;
-#[cfg(test)]
-use super::mutants::mutant;
 use super::view::Seen;
 use super::{
     Answer, Attempts, Clocks, Flight, LeaseName, MemberStep, Phase, Protocol, Purpose, Readiness,
-    Record, Request, Write,
+    Record, Request, Write, mutant,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

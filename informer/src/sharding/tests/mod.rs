@@ -17,7 +17,6 @@ mod namespaces;
 mod options;
 #[cfg(feature = "runtime")]
 mod own_writes;
-mod refusals;
 #[cfg(feature = "runtime")]
 mod retries;
 mod rig;

@@ -6,7 +6,7 @@ use super::{Namespaces, NamespacesPlan};
 use crate::KubeMeta;
 use crate::lister_watcher::ListerWatcher;
 use crate::reflector::Decodable;
-use crate::shared_informer::source::InformerSource;
+use crate::shared_informer::source::{InformerSource, ListSource};
 use crate::shared_informer::{SharedInformer, SharedInformerBuilder};
 
 impl<K: Decodable> SharedInformer<K>
@@ -44,7 +44,7 @@ where
         let source = move |namespace: &str| Box::new(source(namespace)) as Box<dyn ListerWatcher>;
         let plan = NamespacesPlan::new(namespaces.clone(), Box::new(source));
         SharedInformerBuilder::new(
-            InformerSource::namespaces(plan, Box::new(K::decoder)),
+            InformerSource::lists(ListSource::Namespaces(plan), Box::new(K::decoder)),
             KeyFunc::meta_namespace(KubeMeta),
         )
     }

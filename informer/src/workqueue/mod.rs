@@ -95,7 +95,7 @@
 //! | len | O(1) |
 //! | `shut_down` | O(w) |
 //!
-//! An entry takes 80 bytes with a key of 24 bytes (a `String`, plus its text), and about 14 bytes
+//! An entry takes 80 bytes with a key of 24 bytes (a `String`, plus its text), and 10 to 21 bytes
 //! in the table; about 50 more while it waits. A key that is neither dirty nor processing nor
 //! waiting takes nothing here; a rate limiter keeps a failed key until it is forgotten. A shutdown
 //! ends all waits, so the queue then frees the keys that only wait. The key is stored once, and

@@ -56,8 +56,9 @@ impl LeaseError {
         )
     }
 
-    /// Returns whether the server would refuse the same request again, unless a right, a policy or
-    /// a quota changes. The state of the lease and the load of the server are no such reasons.
+    /// Returns whether the server has refused the request for a reason that lasts, such as a
+    /// missing right, a policy, a quota, a missing namespace or a credential. The state of the
+    /// lease and the load of the server are no such reasons.
     pub(crate) fn is_refused(&self) -> bool {
         let (_, code) = self.kind();
         code.is_some_and(|code| {

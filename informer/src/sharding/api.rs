@@ -250,8 +250,9 @@ impl GroupApi {
                     version = lease.metadata.resource_version.clone().unwrap_or_default();
                     yield match self.format.read(lease)? {
                         Labelled::Lease(lease) if is_deleted => Watched::Deleted(lease),
-                        _ if is_deleted => continue,
                         Labelled::Lease(lease) => Watched::Changed(lease),
+                        // It was reported, or has ended the member, when it was created or changed.
+                        _ if is_deleted => continue,
                         Labelled::Mismatched(mismatch) => Watched::Mismatched(mismatch),
                         Labelled::Unknown(error) => Watched::Failed(error),
                     };

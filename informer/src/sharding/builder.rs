@@ -126,7 +126,8 @@ impl ShardGroupBuilder {
     /// pauses between them grow to the lease duration. These pauses grow to a minute:
     ///
     /// - between writes of a Lease that the server has without the label of the group.
-    /// - between claims of a shard that the server refuses, for example because a right is missing.
+    /// - between claims of a shard, or creations of its Lease, that the server refuses, for example
+    ///   because a right is missing.
     /// - between deletions of Leases of former members, while these fail and no other member
     ///   deletes any.
     pub fn retry_period(mut self, period: Duration) -> Self {

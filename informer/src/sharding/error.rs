@@ -182,8 +182,8 @@ pub enum GroupError {
     /// only one is reported when the Leases are listed, and another one when it is changed, at most
     /// one each minute.
     #[error(
-        "lease {lease} has the label of the group, but not a name of its leases; find all \
-         leases with this label, and delete those with other names"
+        "lease {lease} has the label of the group, but not a name of its leases, so it is \
+         ignored; delete it"
     )]
     Unknown {
         /// Namespace and name of the lease.

@@ -68,7 +68,7 @@ pub(crate) struct ObjectId<'a> {
 impl ObjectId<'_> {
     /// Calls `call` with the properties of an object. A property that the object does not have is
     /// empty.
-    pub(crate) fn with<K, M: Meta<K>, R>(
+    pub(crate) fn of_object<K, M: Meta<K>, R>(
         meta: &M,
         object: &K,
         call: impl FnOnce(ObjectId<'_>) -> R,

@@ -64,8 +64,9 @@
 //!
 //! A replica becomes a member when the informers of its [sharded](crate::Controller::sharded)
 //! controllers have synced, because it cannot work on a shard before. These faults prevent work on
-//! shards, or the move of a shard. The member reports each of them every minute. The other variants
-//! of [`GroupError`] document further faults.
+//! shards, or the move of a shard. The member reports each of them every minute, except requests
+//! that fail repeatedly ([`ShardGroupBuilder::on_error`]). The other variants of [`GroupError`]
+//! document further faults.
 //!
 //! - An informer never syncs: the replica takes no shards ([`GroupError::NotSynced`]).
 //! - Renewals of a member's Lease are not answered, or its watch does not show them, within the
@@ -74,8 +75,9 @@
 //!   ([`GroupError::NotFilled`]).
 //! - Work on a shard continues after the drain timeout: no other member gets the shard
 //!   ([`GroupError::NotDrained`]).
-//! - The server refuses to change the Leases of shards: the shards do not move. A member repeats
-//!   claims after pauses of up to a minute, and releases each retry period ([`GroupError::Lease`]).
+//! - The server refuses to change the Leases of shards: no member works on shards that are free, or
+//!   that are to move. A member repeats claims after pauses of up to a minute, and releases each
+//!   retry period ([`GroupError::Lease`]).
 //! - A webhook removes the label of the group from the Leases of members: no member sees them, so
 //!   none becomes live. Each member deletes its Lease, and creates it again after pauses of up to a
 //!   minute ([`GroupError::Unlabelled`]).

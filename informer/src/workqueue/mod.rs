@@ -96,12 +96,12 @@
 //! | `shut_down` | O(w) |
 //!
 //! An entry takes 80 bytes with a key of 24 bytes (a `String`, plus its text), and 10 to 21 bytes
-//! in the table; about 50 more while it waits. A key that is neither dirty nor processing nor
-//! waiting takes nothing here; a rate limiter keeps a failed key until it is forgotten. A shutdown
-//! ends all waits, so the queue then frees the keys that only wait. The key is stored once, and
-//! cloned for each get. A sleeping getter takes 32 bytes. Unused memory is given back: a table with
-//! room for more than eight times its keys shrinks, and 256 neighbouring entries are freed once all
-//! of them are unused. One unused entry is kept for the next new key.
+//! in the table while that grows; about 50 more while it waits. A key that is neither dirty nor
+//! processing nor waiting takes nothing here; a rate limiter keeps a failed key until it is
+//! forgotten. A shutdown ends all waits, so the queue then frees the keys that only wait. The key
+//! is stored once, and cloned for each get. A sleeping getter takes 32 bytes. Unused memory is
+//! given back: a table with room for more than eight times its keys shrinks, and 256 neighbouring
+//! entries are freed once all of them are unused. One unused entry is kept for the next new key.
 
 mod builder;
 mod delays;

@@ -8,7 +8,7 @@ use hashbrown::HashTable;
 pub(super) struct KeyHash(u32);
 
 impl KeyHash {
-    /// Returns the lower half of a hash, all bits of which must depend on the key.
+    /// Returns the lower half of a hash. All of that half must depend on the whole key.
     pub(super) const fn of(hash: u64) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "the upper half is not needed")]
         Self(hash as u32)
@@ -74,5 +74,7 @@ mod tests {
             (0..100).all(|slot| found(&table, slot) == Some(slot).filter(|slot| slot % 2 == 1))
         );
         assert_eq!(table.find(KeyHash::of(8), |_| true), None);
+        let tags = (0..128).map(|tag| KeyHash::of(tag << 25).spread() >> 57);
+        assert!(tags.eq(0..128), "the tag is in the upper seven bits");
     }
 }

@@ -1,4 +1,4 @@
-//! The lease, as a candidate sees it that does not hold it.
+//! The lease as seen by a candidate that does not hold it.
 
 use std::time::Duration;
 

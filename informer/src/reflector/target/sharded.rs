@@ -27,7 +27,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Sharded<K> for DeltaFifo<K, M> {
         let meta = store.keys().meta();
         let mut leaving = Vec::new();
         store.for_each(|object| {
-            if ObjectId::with(meta, &**object, leaves) {
+            if ObjectId::of_object(meta, &**object, leaves) {
                 leaving.push(object.clone());
             }
         });

@@ -132,7 +132,7 @@ impl Sharding {
 
     /// Returns the shard of an object as [`shard_of`](Self::shard_of) does.
     pub(super) fn shard_of_object<K, M: Meta<K>>(&self, meta: &M, object: &K) -> Option<u8> {
-        ObjectId::with(meta, object, |id| self.shard_of(id))
+        ObjectId::of_object(meta, object, |id| self.shard_of(id))
     }
 
     /// Returns a permit for work on an object of the shard, or `None` if this member may not

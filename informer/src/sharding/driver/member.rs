@@ -47,9 +47,10 @@ pub(super) struct Member<'g> {
     pub(super) has_deleted: bool,
     pub(super) mismatch: Option<RunError>,
     pub(super) stated: StatedReadiness,
-    /// The next pause of each Lease that the server has without the label of the group, and of each
-    /// shard that the member was refused to claim.
-    pub(super) pauses: HashMap<LeaseName, Duration>,
+    /// The next pause of each Lease that the server has without the label of the group.
+    pub(super) unlabelled: HashMap<LeaseName, Duration>,
+    /// The next pause of each Lease of a shard that the server has refused to change.
+    pub(super) refused: HashMap<LeaseName, Duration>,
     /// The next pause after the deletion of a former member's Lease has failed.
     pub(super) deletion_pause: Duration,
     /// Whether the size of the group was logged.
@@ -78,7 +79,8 @@ impl<'g> Member<'g> {
             has_deleted: false,
             mismatch: None,
             stated: StatedReadiness::default(),
-            pauses: HashMap::new(),
+            unlabelled: HashMap::new(),
+            refused: HashMap::new(),
             deletion_pause: context.timing.retry_period,
             has_warned: false,
         }

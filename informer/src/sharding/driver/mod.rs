@@ -29,8 +29,9 @@ use crate::lease::REPORT_EVERY;
 
 /// The longest pause between attempts that fail again and again: to write a Lease that the server
 /// has without the label of the group, to claim a shard, to delete the Lease of a former member, or
-/// to become live. Such an error is reported each minute, so a longer pause would make reports
-/// rarer, and a shorter one would not make them more frequent.
+/// to become live. An attempt finds out whether it still fails. Leases without the label are
+/// reported each minute, so a longer pause would make these reports rarer, and a shorter one would
+/// not make them more frequent.
 const LONGEST_PAUSE: Duration = REPORT_EVERY;
 
 /// The request to stop a group.

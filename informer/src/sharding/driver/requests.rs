@@ -13,24 +13,39 @@ use crate::sharding::metrics::Metrics;
 use crate::sharding::object::{GroupLease, LeaseName};
 use crate::sharding::protocol::{Answer, Request, Write};
 
+/// A write of the Lease of a shard.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ShardWrite {
+    Create,
+    Claim,
+    Release,
+}
+
+impl ShardWrite {
+    /// Returns what a write does, or `None` if its Lease is not of a shard.
+    fn of<T>(name: &LeaseName, write: &Write<T>) -> Option<Self> {
+        match (name, write) {
+            (LeaseName::Shard(_), Write::Create { .. }) => Some(Self::Create),
+            (LeaseName::Shard(_), Write::Replace { holder: Some(_), .. }) => Some(Self::Claim),
+            (LeaseName::Shard(_), Write::Replace { holder: None, .. }) => Some(Self::Release),
+            _ => None,
+        }
+    }
+}
+
 /// The answer to a request.
 pub(super) struct Answered {
     pub(super) name: LeaseName,
     pub(super) number: u64,
     pub(super) verb: &'static str,
-    /// Whether the request claims a shard, or releases one.
-    pub(super) effect: Option<fn(&Metrics)>,
+    pub(super) of_shard: Option<ShardWrite>,
     pub(super) sent: Result<Sent, GroupError>,
 }
 
 impl Member<'_> {
     pub(super) fn send(&mut self, request: Request<Arc<str>>) {
         let Request { name, number, write } = request;
-        let effect: Option<fn(&Metrics)> = match (&name, &write) {
-            (LeaseName::Shard(_), Write::Replace { holder: Some(_), .. }) => Some(Metrics::claimed),
-            (LeaseName::Shard(_), Write::Replace { holder: None, .. }) => Some(Metrics::released),
-            _ => None,
-        };
+        let of_shard = ShardWrite::of(&name, &write);
         let is_own = self.is_own(&name);
         self.has_deleted |= is_own && matches!(write, Write::Delete { .. });
         if let Write::Create { readiness, .. } | Write::Replace { readiness, .. } = write
@@ -42,7 +57,7 @@ impl Member<'_> {
         let (api, verb) = (Arc::clone(&self.context.api), verb_of(&write));
         let answered = async move {
             let sent = api.send(name.clone(), write, known).await;
-            Answered { name, number, verb, effect, sent }
+            Answered { name, number, verb, of_shard, sent }
         };
         self.requests.push(answered.boxed());
     }
@@ -52,18 +67,21 @@ impl Member<'_> {
     }
 
     pub(super) fn answered(&mut self, answered: Answered) {
-        let Answered { name, number, verb, effect, sent } = answered;
+        let Answered { name, number, verb, of_shard, sent } = answered;
         let answer = match sent {
             // A finalizer keeps the Lease, a webhook refuses, or another member was faster.
             Ok(Sent::Written(Some(_)) | Sent::Conflict)
                 if verb == DELETE && !self.is_own(&name) =>
             {
-                Answer::Unclear { pause: self.pause(&name, verb, None) }
+                Answer::Unclear { pause: self.pause(&name, verb, of_shard, None) }
             }
             Ok(Sent::Written(lease)) => {
-                if let Some(effect) = effect {
-                    self.context.metrics.record(effect);
+                match of_shard {
+                    Some(ShardWrite::Claim) => self.context.metrics.record(Metrics::claimed),
+                    Some(ShardWrite::Release) => self.context.metrics.record(Metrics::released),
+                    Some(ShardWrite::Create) | None => {}
                 }
+                self.refused.remove(&name);
                 if self.is_own(&name) {
                     self.stated.applied(number);
                 }
@@ -77,7 +95,7 @@ impl Member<'_> {
             Ok(Sent::Conflict) => Answer::Conflict,
             Err(error) => {
                 self.report(&error);
-                Answer::Unclear { pause: self.pause(&name, verb, Some(&error)) }
+                Answer::Unclear { pause: self.pause(&name, verb, of_shard, Some(&error)) }
             }
         };
         self.protocol.answered(self.context.clock.now(), &name, number, &answer);
@@ -87,21 +105,26 @@ impl Member<'_> {
     /// Returns the time until the next request for a Lease whose last one has failed. It doubles
     ///
     /// - while the server has the Lease without the label.
-    /// - while the server refuses claims of a shard: a group has many shards. Releases are repeated
-    ///   each retry period, because other members wait for them.
+    /// - while the server refuses that a shard is claimed, or its Lease created: a group has many
+    ///   shards. Releases are repeated each retry period, because other members wait for them.
     /// - while deletions of Leases of former members fail, and the watch shows that none is
     ///   deleted. A deletion can fail without an error.
-    fn pause(&mut self, name: &LeaseName, verb: &str, error: Option<&GroupError>) -> Duration {
+    fn pause(
+        &mut self,
+        name: &LeaseName,
+        verb: &str,
+        of_shard: Option<ShardWrite>,
+        error: Option<&GroupError>,
+    ) -> Duration {
         let retry_period = self.context.timing.retry_period;
-        let next = match error {
-            Some(GroupError::Foreign { .. } | GroupError::Unlabelled { .. }) => {
-                self.pauses.entry(name.clone()).or_insert(retry_period)
+        let next = match (of_shard, error) {
+            (_, Some(GroupError::Foreign { .. } | GroupError::Unlabelled { .. })) => {
+                self.unlabelled.entry(name.clone()).or_insert(retry_period)
             }
-            Some(GroupError::Lease(error))
-                if matches!(name, LeaseName::Shard(shard) if !self.protocol.holds(*shard))
-                    && error.is_refused() =>
+            (Some(ShardWrite::Create | ShardWrite::Claim), Some(GroupError::Lease(error)))
+                if error.is_refused() =>
             {
-                self.pauses.entry(name.clone()).or_insert(retry_period)
+                self.refused.entry(name.clone()).or_insert(retry_period)
             }
             _ if verb == DELETE && !self.is_own(name) => &mut self.deletion_pause,
             _ => return retry_period,
@@ -138,7 +161,7 @@ impl Member<'_> {
                 if let LeaseName::Member(_) = name {
                     self.deletion_pause = self.context.timing.retry_period;
                 }
-                self.pauses.remove(&name);
+                self.unlabelled.remove(&name);
                 self.known.deleted(&self.context.format.name_of(&name), record.version);
                 self.protocol.observed(now, &name, record.version, None);
             }
@@ -172,7 +195,7 @@ impl Member<'_> {
     /// Records what a state of a Lease says about earlier writes: it has the label.
     fn learn(&mut self, lease: &GroupLease) {
         let GroupLease { name, record, .. } = lease;
-        self.pauses.remove(name);
+        self.unlabelled.remove(name);
         if self.is_own(name) {
             // A member that fences the Lease takes the holder out.
             if record.holder.as_ref() == Some(&self.identity) {

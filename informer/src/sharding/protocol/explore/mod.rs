@@ -47,8 +47,8 @@ use contents::Contents;
 use events::Event;
 use world::{Id, Packed, Process, Violation, World};
 
-/// The answer of a server that does not answer. Longer pauses are not searched, because every step
-/// of a process may be delayed for any time.
+/// The answer of a server that does not answer. Longer pauses add no history, because every step of
+/// a process may be delayed for any time. A calm has none.
 const UNCLEAR: Answer<Id> = Answer::Unclear { pause: Duration::from_millis(TICK) };
 
 /// The bounds of a search.

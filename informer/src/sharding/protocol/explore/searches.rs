@@ -62,7 +62,7 @@ searches! {
     step_of_a_wall_clock: Bounds { faults: &[WallStep], ..SOON };
     created_shards: Bounds { faults: &[DeleteShard], has_leases: false, ..SOON };
 
-    again_after_a_crash: Bounds { faults: &[Crash], ..AGAIN };
+    again_after_a_crash: Bounds { faults: &[Crash], most_events: 2, ..AGAIN };
     again_after_a_stop: Bounds { faults: &[Stop], ..AGAIN };
     again_after_a_deletion: Bounds { faults: &[DeleteMember], ..AGAIN };
     again_after_other_settings: Bounds { faults: &[Mismatch], ..AGAIN };

@@ -50,8 +50,10 @@ async fn shard_with_an_unknown_holder_is_taken_after_the_lease_duration() {
 #[tokio::test(start_paused = true)]
 async fn objects_with_the_label_and_unknown_names_are_ignored_and_one_is_reported_each_minute() {
     let server = server();
+    server.apply(lease("counter-shard-099", &json!(null))).unwrap();
     let replica = Replica::start(&server, "a");
     replica.owns(16).await;
+    server.break_watches();
     for number in 0..100 {
         server.apply(lease(&format!("counter-shard-099-{number}"), &json!(null))).unwrap();
         sleep(SECOND).await;
@@ -59,6 +61,7 @@ async fn objects_with_the_label_and_unknown_names_are_ignored_and_one_is_reporte
     let reported = replica.reported();
     let unknown: Vec<_> = reported.iter().filter(|error| error.contains("shard-099")).collect();
     assert_eq!(unknown.len(), 2, "{reported:?}");
+    assert!(unknown[0].contains("lease shop/counter-shard-099 has the label"), "{reported:?}");
     sleep(61 * SECOND).await;
     server.delete(&leases(), "shop", "counter-shard-099-7").unwrap();
     sleep(SECOND).await;

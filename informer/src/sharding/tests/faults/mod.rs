@@ -7,5 +7,5 @@ mod labels;
 mod outages;
 mod refusals;
 mod rig;
-mod shards;
+mod shard_writes;
 mod stops;

@@ -177,13 +177,14 @@ fn distinct(processes: &[Process]) -> usize {
     processes.iter().map(|process| process.progress().distinct).sum()
 }
 
-/// Waits until the processes take less than 5 % of a core for two seconds.
+/// Waits until each process takes less than 5 % of a core, on average, for two seconds.
 async fn at_rest(processes: &[Process]) -> Result<(), Failure> {
     let cpu = || processes.iter().map(|process| process.progress().cpu_seconds).sum::<f64>();
+    let at_rest = 0.1 * count(processes.len());
     for _ in 0..LIMIT.as_secs() {
         let before = cpu();
         sleep(Duration::from_secs(2)).await;
-        if cpu() - before < 0.1 {
+        if cpu() - before < at_rest {
             return Ok(());
         }
     }

@@ -14,7 +14,7 @@ use crate::sharding::object::{GroupLease, LeaseName};
 use crate::sharding::protocol::{Answer, Request, Write};
 
 /// A write of the Lease of a shard.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) enum ShardWrite {
     Create,
     Claim,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use deltafifo_testkit::{Fault, Request, Resource, Verb, status};
+use deltafifo_testkit::{ApiServer, Fault, Request, Resource, Verb, status};
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{Api, ResourceExt};
@@ -13,16 +13,27 @@ use super::rig::*;
 use crate::runtime::controller::Action;
 use crate::runtime::{Controller, watcher};
 
+/// Starts the owner of all shards, and a second replica whose first watch of a kind is silent. The
+/// reflector gives that watch up after 90 s.
+async fn beside_a_silent_watch(
+    server: &ApiServer,
+    world: &Arc<World>,
+    is_of_kind: fn(&Request) -> bool,
+) -> (Worker, Worker) {
+    let a = Worker::start(server, world, "a");
+    a.replica.owns(16).await;
+    // The fault must not strike the watch of `a`.
+    settled().await;
+    server.fault(Fault::silence().on(Verb::Watch).when(is_of_kind));
+    let b = Worker::start(server, world, "b");
+    watched(server, is_of_kind, 2).await;
+    (a, b)
+}
+
 #[tokio::test(start_paused = true)]
 async fn shard_is_owned_once_the_store_has_the_last_write_of_the_former_owner() {
     let (server, world) = (server(), Arc::<World>::default());
-    let a = Worker::start(&server, &world, "a");
-    a.replica.owns(16).await;
-    settled().await;
-    // The watch of `b` begins after 90 s, when the reflector gives this one up.
-    server.fault(Fault::silence().on(Verb::Watch).when(is_of_maps));
-    let b = Worker::start(&server, &world, "b");
-    watched(&server, is_of_maps, 2).await;
+    let (_a, b) = beside_a_silent_watch(&server, &world, is_of_maps).await;
     (0..16).for_each(|shard| write_map(&server, shard, 2));
     sleep(60 * SECOND).await;
     assert!(b.replica.group.owned().borrow().is_empty(), "its store is out of date");
@@ -44,14 +55,8 @@ async fn shard_is_owned_once_the_store_has_the_last_write_of_the_former_owner() 
 #[tokio::test(start_paused = true)]
 async fn shard_is_owned_once_the_store_has_all_related_objects() {
     let (server, world) = (server(), Arc::<World>::default());
-    let a = Worker::start(&server, &world, "a");
-    a.replica.owns(16).await;
-    // The fault below must not strike the watch of `a`.
-    settled().await;
     let is_of_pods = |request: &Request| request.plural() == Some("pods");
-    server.fault(Fault::silence().on(Verb::Watch).when(is_of_pods));
-    let b = Worker::start(&server, &world, "b");
-    watched(&server, is_of_pods, 2).await;
+    let (_a, b) = beside_a_silent_watch(&server, &world, is_of_pods).await;
     let pod = json!({
         "kind": "Pod", "apiVersion": "v1", "metadata": { "namespace": "shop", "name": "child" },
     });
@@ -65,13 +70,7 @@ async fn shard_is_owned_once_the_store_has_all_related_objects() {
 #[tokio::test(start_paused = true)]
 async fn object_that_was_deleted_is_waited_for_until_the_store_lacks_it() {
     let (server, world) = (server(), Arc::<World>::default());
-    let a = Worker::start(&server, &world, "a");
-    a.replica.owns(16).await;
-    // The fault below must not strike the watch of `a`.
-    settled().await;
-    server.fault(Fault::silence().on(Verb::Watch).when(is_of_maps));
-    let b = Worker::start(&server, &world, "b");
-    watched(&server, is_of_maps, 2).await;
+    let (_a, b) = beside_a_silent_watch(&server, &world, is_of_maps).await;
     for shard in 0..16 {
         let name = object_of(shard).name_any();
         server.delete(&Resource::config_maps(), "shop", &name).unwrap();

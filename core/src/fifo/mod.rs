@@ -30,6 +30,7 @@ mod resync;
 mod roles;
 mod scope;
 mod settle;
+mod threads;
 mod unchanged;
 mod wakeups;
 

@@ -10,7 +10,7 @@
 //! | pushed onto a running slot, or put back, and queued again behind markers | the slot is parked when the handler ends; the handler's hold covers it until then |
 //! | pushed and not queued yet: a relist's page, a sweep | a hold made before the push; the slot is parked if a marker was queued after that hold was made |
 //! | pushed by another thread onto a slot of the row above | the same hold |
-//! | pushed onto a slot that another offer has made pending, and has not queued yet | the push waits for that offer (`fifo/join.rs`) |
+//! | pushed onto a slot that another offer has made pending, and has not queued yet | the push waits for that offer (`fifo/join`) |
 //! | moved from the backlog to the live lane | the slot is parked with the oldest epoch |
 //! | given back by a batch | the slot is parked by the batch, whose hold covers it until then |
 //!

@@ -4,8 +4,8 @@
 use crossbeam::utils::CachePadded;
 
 use super::super::applied::Hold;
-use super::super::join::on_threads;
 use super::super::offer::Missing;
+use super::super::threads::on_threads;
 use super::super::wakeups::Wakeups;
 use super::super::{DeltaFifo, KnownPlace};
 use super::RelistSpan;

@@ -1,4 +1,4 @@
-//! The models, one subject per file.
+//! The models, one subject per file or folder.
 
 mod admission;
 mod alone;
@@ -55,7 +55,10 @@ pub fn all() -> Vec<&'static Model> {
         handles::MODELS,
         in_order::MODELS,
         user_code::MODELS,
-        scopes::MODELS,
+        scopes::lists::MODELS,
+        scopes::membership::MODELS,
+        scopes::versions::MODELS,
+        scopes::elsewhere::MODELS,
         scopes_in_order::MODELS,
         admission::MODELS,
         tenure::MODELS,

@@ -14,19 +14,30 @@ import (
 const (
 	offerEvery    = 100 * time.Microsecond
 	waitForOffers = 60 * time.Second
+	// turn is the usual length of a turn in which one of the two queues gets updates.
+	turn = 100 * time.Millisecond
 )
 
-// offers are the updates of one phase of a stall run. They are created in advance, offered at fixed
+// relists are the relists of the first queue, with the clock of the measurement.
+type relists struct {
+	start   time.Time
+	running atomic.Bool // a relist is running
+}
+
+// now returns the nanoseconds since the start.
+func (r *relists) now() int64 { return int64(time.Since(r.start)) }
+
+// offers are the updates of one queue of a stall run. They are created in advance, offered at fixed
 // times whether or not the earlier ones have returned (an open loop), and recognized by the handler
-// by their versions. All times are in nanoseconds since start.
+// by their versions. All times are in nanoseconds since the start.
 type offers struct {
-	objects   []any
-	start     time.Time
-	over      int64       // when the wait for the handler ended
-	replacing atomic.Bool // a replace is running
+	objects []any
+	relists *relists
+	perTurn int // the number of offers in a turn
+	place   int // 0 if the first turn is of this queue, else 1
 
 	// Written by the producer, and read after its end. An offer counts if it started during a
-	// replace.
+	// relist.
 	made    int
 	counted []bool
 	took    []int64
@@ -37,10 +48,13 @@ type offers struct {
 	handled   atomic.Int64
 }
 
-func newOffers(opts *options, data source, progress func(done, total int)) *offers {
+func newOffers(opts *options, data source, relists *relists, place int, progress func(done, total int)) *offers {
 	total := int(opts.duration / offerEvery)
 	o := &offers{
 		objects:   make([]any, total),
+		relists:   relists,
+		perTurn:   max(1, int(min(opts.duration, turn)/offerEvery)),
+		place:     place,
 		counted:   make([]bool, total),
 		took:      make([]int64, total),
 		handledAt: make([]atomic.Int64, total),
@@ -52,22 +66,26 @@ func newOffers(opts *options, data source, progress func(done, total int)) *offe
 	return o
 }
 
-func intended(seq int) time.Duration { return time.Duration(seq) * offerEvery }
+func (o *offers) intended(seq int) time.Duration {
+	earlierTurns := 2*(seq/o.perTurn) + o.place
+	return time.Duration(earlierTurns*o.perTurn+seq%o.perTurn) * offerEvery
+}
 
 // offer makes the offers at their times, or as soon after as possible. Offers that are not made by
-// the end are left out; no replace runs then, so they would not count.
-func (o *offers) offer(queue cache.Queue, length time.Duration) error {
+// the end of the last turn are left out.
+func (o *offers) offer(queue cache.Queue) error {
+	end := int64(o.intended(len(o.objects)-1) + offerEvery)
 	for seq, object := range o.objects {
-		waitUntil(o.start, intended(seq))
-		began := time.Since(o.start)
-		if began >= length {
+		waitUntil(o.relists.start, o.intended(seq))
+		began := o.relists.now()
+		if began >= end {
 			return nil
 		}
-		o.counted[seq] = o.replacing.Load()
+		o.counted[seq] = o.relists.running.Load()
 		if err := queue.Update(object); err != nil {
 			return err
 		}
-		o.took[seq] = int64(time.Since(o.start) - began)
+		o.took[seq] = o.relists.now() - began
 		o.made++
 	}
 	return nil
@@ -80,12 +98,9 @@ func (o *offers) wait() {
 	}
 }
 
-// end sets the time of the figures. An offer that is handled later counts as not handled.
-func (o *offers) end() { o.over = int64(time.Since(o.start)) }
-
-// report writes the rows of a phase. An offer that was not handled by the end counts with the time
-// up to then: it took at least that.
-func (o *offers) report(opts *options, out *output, prefix string, extra map[string]any) error {
+// report writes the rows of a queue. An offer that was not handled by the time over counts with the
+// time up to then: it took at least that.
+func (o *offers) report(opts *options, out *output, prefix string, over int64, extra map[string]any) error {
 	adds, handled := newLatencies(), newLatencies()
 	unhandled := 0
 	for seq := range o.made {
@@ -93,15 +108,15 @@ func (o *offers) report(opts *options, out *output, prefix string, extra map[str
 			continue
 		}
 		at := o.handledAt[seq].Load()
-		if at == 0 || at > o.over {
+		if at == 0 || at > over {
 			unhandled++
-			at = o.over
+			at = over
 		}
 		adds.note(time.Duration(o.took[seq]))
-		handled.note(time.Duration(at) - intended(seq))
+		handled.note(time.Duration(at) - o.intended(seq))
 	}
 	if adds.histogram.TotalCount() == 0 {
-		return fmt.Errorf("stall: none of %d offers began during a replace, more --seconds or --objects are needed", o.made)
+		return fmt.Errorf("stall: none of %d offers began during a relist, more --seconds or --objects are needed", o.made)
 	}
 	extra["offers"] = adds.histogram.TotalCount()
 	extra["offers_made"] = o.made
@@ -141,11 +156,9 @@ func (h *stallHandler) OnUpdate(_, object any) {
 	}
 	o := h.offers.Load()
 	seq, err := strconv.Atoi(version[1:])
-	// A late offer of the previous phase has the same version as one of this phase, but is another
-	// object.
-	if err != nil || seq >= len(o.objects) || o.objects[seq] != object {
+	if err != nil || seq >= len(o.objects) {
 		return
 	}
-	o.handledAt[seq].Store(int64(time.Since(o.start)))
+	o.handledAt[seq].Store(o.relists.now())
 	o.handled.Add(1)
 }

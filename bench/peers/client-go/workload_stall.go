@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -24,20 +26,23 @@ func stallVariants() []string {
 
 // runStall measures the latency of an update and of its handling during back-to-back relists of the
 // same queue. The control measures the same in an idle second queue beside it, which shows the cost
-// of sharing two cores.
+// of sharing two cores. The queues get their updates in turns, each from a producer of its own, so
+// that a disturbance of the machine affects both alike.
 //
 // If Replace only queues a list and leaves the work to the consumer (RealFIFO, atomic), the next
 // relist starts when the last one was applied: Replace returns within a microsecond there, and
 // back-to-back calls would queue millions of lists. For the same reason a relist counts as running
-// until it is applied. The consumer of the first queue keeps running in the control, because such
-// relists would not run without it.
+// until it is applied.
 //
-// The numbers of offers and relists depend on the engine. So after both phases each queue gets its
-// first list once more, and is drained. Then all stores must be equal, and each handler must have
-// been notified of every object of every list and of every offer.
+// The numbers of offers and relists depend on the engine. So at the end each queue gets its first
+// list once more, and is drained. Then all stores must be equal, and each handler must have been
+// notified of every object of every list and of every offer.
 func runStall(opts *options, data source, out *output) error {
 	if opts.engine == engineInformer {
 		return nil // its relists are paced by its own pauses, so they are never back to back
+	}
+	if !slices.ContainsFunc(stallVariants(), opts.wants) {
+		return nil
 	}
 	progress := func(done, total int) { out.progress("building lists", done, total) }
 	n := opts.objects
@@ -50,43 +55,38 @@ func runStall(opts *options, data source, out *output) error {
 	if err != nil {
 		return err
 	}
-	type phase struct {
-		prefix string
-		target *stallEngine
-		offers *offers
-		extra  map[string]any
+	var relists relists
+	queues := [2]*stallEngine{first, twin}
+	for place, queue := range queues {
+		queue.offers = newOffers(opts, data, &relists, place, progress)
+		queue.handler.offers.Store(queue.offers)
 	}
-	var measured []phase
-	for _, phase := range []phase{{prefix: "", target: first}, {prefix: "control-", target: twin}} {
-		if !opts.wantsPhase(phase.prefix) {
-			continue
-		}
-		phase.offers = newOffers(opts, data, progress)
-		phase.target.handler.offers.Store(phase.offers)
-		memory := markMemory(n, queueGrowth)
-		replaces, err := offerDuringReplaces(opts.duration, first, lists, phase.target, phase.offers)
-		if err != nil {
-			return err
-		}
-		phase.offers.wait()
-		if err := errors.Join(first.failure(), twin.failure()); err != nil {
-			return err
-		}
-		phase.offers.end()
-		first.expected += replaces * n
-		phase.target.expected += phase.offers.made
-		phase.extra = map[string]any{"replaces": replaces}
-		memory.addTo(phase.extra)
-		measured = append(measured, phase)
-	}
-	if err := errors.Join(first.finish(), twin.finish()); err != nil {
+	memory := markMemory(n, queueGrowth)
+	replaces, err := relistDuringOffers(lists, &relists, queues)
+	if err != nil {
 		return err
 	}
-	for _, phase := range measured {
-		if err := stored(phase.target.store, phase.extra); err != nil {
+	first.offers.wait()
+	twin.offers.wait()
+	if err := errors.Join(first.failure(), twin.failure()); err != nil {
+		return err
+	}
+	over := relists.now()
+	first.expected += replaces * n
+	extra := map[string]any{"replaces": replaces}
+	memory.addTo(extra)
+	for _, queue := range queues {
+		queue.expected += queue.offers.made
+		if err := queue.finish(); err != nil {
 			return err
 		}
-		if err := phase.offers.report(opts, out, phase.prefix, phase.extra); err != nil {
+	}
+	for place, prefix := range []string{"", "control-"} {
+		queue, extra := queues[place], maps.Clone(extra)
+		if err := stored(queue.store, extra); err != nil {
+			return err
+		}
+		if err := queue.offers.report(opts, out, prefix, over, extra); err != nil {
 			return err
 		}
 	}
@@ -94,21 +94,11 @@ func runStall(opts *options, data source, out *output) error {
 	return nil
 }
 
-func (o *options) wantsPhase(prefix string) bool {
-	for _, what := range []string{"add-", "handled-"} {
-		for _, quantile := range stallQuantiles {
-			if o.wants(prefix + what + quantile.name) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // stallEngine is a filled queue with its running consumer.
 type stallEngine struct {
 	*queueEngine
 	handler  *stallHandler
+	offers   *offers
 	filling  []any
 	expected int           // updates of which the handler must be notified
 	replaced chan struct{} // signals that a deferred relist was applied
@@ -163,20 +153,21 @@ func (s *stallEngine) failure() error {
 	return nil
 }
 
-// offerDuringReplaces relists one queue back to back, while updates are offered to the target. It
-// returns the number of relists.
-func offerDuringReplaces(length time.Duration, first *stallEngine, lists [2][]any, target *stallEngine, offers *offers) (replaces int, err error) {
+// relistDuringOffers relists the first queue back to back, until all updates are offered to their
+// queues. It returns the number of relists.
+func relistDuringOffers(lists [2][]any, relists *relists, queues [2]*stallEngine) (replaces int, err error) {
+	first := queues[0]
 	var stop atomic.Bool
-	offers.start = time.Now()
+	relists.start = time.Now()
 	replaced := make(chan error, 1)
 	go func() {
 		for !stop.Load() && first.failure() == nil {
-			offers.replacing.Store(true)
+			relists.running.Store(true)
 			err := first.queue.Replace(lists[(replaces+1)%2], "1")
 			if err == nil && first.replaceIsDeferred {
 				<-first.replaced
 			}
-			offers.replacing.Store(false)
+			relists.running.Store(false)
 			if err != nil {
 				replaced <- err
 				return
@@ -185,13 +176,16 @@ func offerDuringReplaces(length time.Duration, first *stallEngine, lists [2][]an
 		}
 		replaced <- nil
 	}()
-	produced := make(chan error, 1)
-	go func() {
-		pacedThread()
-		produced <- offers.offer(target.queue, length)
-	}()
-	err = <-produced
+	produced := make(chan error, len(queues))
+	for _, queue := range queues {
+		go func() {
+			pacedThread()
+			produced <- queue.offers.offer(queue.queue)
+		}()
+	}
+	for range queues {
+		err = errors.Join(err, <-produced)
+	}
 	stop.Store(true)
-	err = errors.Join(err, <-replaced)
-	return replaces, err
+	return replaces, errors.Join(err, <-replaced)
 }

@@ -105,9 +105,8 @@ impl EngineName {
             }
             _ => match self {
                 _ if self.is_cache_only() => false,
-                Self::Floor | Self::FloorTwoThreads | Self::DeltaFifoOneThread => {
-                    workload.is_list()
-                }
+                Self::Floor | Self::FloorTwoThreads => workload.is_list(),
+                Self::DeltaFifoOneThread => workload.is_list() || workload == Workload::Readers,
                 Self::DeltaFifoLane => workload == Workload::Stall,
                 Self::DeltaFifoSingle => matches!(workload, Workload::Events | Workload::Stall),
                 Self::KubeWriter | Self::KubeWriterArc => {

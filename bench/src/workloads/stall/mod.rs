@@ -1,8 +1,11 @@
 //! The workload `stall`: the latency of an update and of its handling during back-to-back relists
 //! of the same queue. The control measures the same latencies in a second queue that is idle
 //! otherwise, while the first queue relists. The control shows how much of the latencies comes only
-//! from sharing the cores with relists. The consumer of the first queue keeps running in the
-//! control, so that the machine has the same work.
+//! from sharing the cores with relists.
+//!
+//! The relists continue without a pause. The two queues get their updates in turns of a tenth of a
+//! second, so that a disturbance of the machine affects both alike. Each queue has a producer of
+//! its own: an offer that one queue blocks does not delay those of the other queue.
 //!
 //! The numbers of offers and relists depend on the engine. So at the end each queue gets its first
 //! list once more, and is drained. Then all stores must be equal, and each handler must have been
@@ -13,9 +16,8 @@ mod offers;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 
-use self::offers::Offers;
+use self::offers::{Offers, Relists};
 use super::fill::{ChildError, filled};
 use super::latency::{MAX, P50, P99, P99_9, Quantile};
 use super::memory::MemoryMark;
@@ -40,10 +42,10 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
     let lists = [build(source, &ListPlan::same(objects)), build(source, &ListPlan::same(objects))];
     let hot = build(source, &ListPlan::hot(objects));
     let (first, twin) = (filled(&new, &lists[0]), filled(&new, &hot));
-    let (stalled, control) = (Offers::new(source, args), Offers::new(source, args));
-    let queues = [(&first, &stalled, &lists[0]), (&twin, &control, &hot)];
-    let mut measured = Vec::new();
-    let mut listed = [0, hot.len()];
+    let relists = Relists::default();
+    let offers = [0, 1].map(|place| Offers::new(source, args, &relists, place));
+    let queues = [(&first, &offers[0], &lists[0]), (&twin, &offers[1], &hot)];
+    let mut measured = None;
     let counts = thread::scope(|scope| {
         let consumers = queues.map(|(engine, offers, _)| {
             scope.spawn(move || {
@@ -57,22 +59,18 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
                 counts
             })
         });
-        let mut phases = || -> Result<(), ChildError> {
-            for (prefix, (target, offers, _)) in ["", "control-"].into_iter().zip(queues) {
-                output::progress(format!("stall {prefix}"))?;
-                let memory = MemoryMark::set(args);
-                let length = args.settings.length;
-                let replaces = offer_during_replaces(&first, &lists, target, offers, length);
-                offers.wait();
-                let mut extra = memory.fields();
-                extra.insert("replaces".into(), replaces.into());
-                listed[0] += replaces * objects;
-                let figures = offers.figures(&mut extra)?;
-                measured.push((prefix, figures, extra));
-            }
+        let mut measure = || -> Result<(), ChildError> {
+            output::progress("stall")?;
+            let memory = MemoryMark::set(args);
+            let targets = queues.map(|(engine, offers, _)| (engine, offers));
+            let replaces = relist_during_offers(&first, &lists, &relists, targets);
+            offers.iter().for_each(Offers::wait);
+            let mut extra = memory.fields();
+            extra.insert("replaces".into(), replaces.into());
+            measured = Some((replaces, extra));
             Ok(output::progress("stall, the last lists")?)
         };
-        let result = phases();
+        let result = measure();
         // After an error, too: the scope ends only when the consumers do.
         for (engine, _, list) in queues {
             engine.replace(list.clone(), "1");
@@ -81,10 +79,13 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
         let counts = consumers.map(|consumer| unwrap_join(consumer.join()));
         result.map(|()| counts)
     })?;
-    listed[0] += objects;
+    let (replaces, extra) = measured.unwrap_or_else(|| unreachable!("the measurement was made"));
+    let listed = [(replaces + 1) * objects, hot.len()];
 
-    for (at, (prefix, figures, mut extra)) in measured.into_iter().enumerate() {
+    for (at, prefix) in ["", "control-"].into_iter().enumerate() {
         let (engine, offers, _) = queues[at];
+        let mut extra = extra.clone();
+        let figures = offers.figures(&mut extra)?;
         // An engine that skips unchanged objects is not checked: its count depends on the offers,
         // which determine the objects that a relist finds unchanged.
         if !E::SKIPS_UNCHANGED {
@@ -100,36 +101,36 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
     Ok(())
 }
 
-/// Relists the queue `first` back to back for `length`, while updates are offered to the queue
-/// `target`: the same queue in the measurement, and the second queue in the control. Returns the
-/// number of relists.
-fn offer_during_replaces<T: Send + Sync, E: QueueEngine<T>>(
+/// Relists the queue `first` back to back until all updates are offered to their queues. Returns
+/// the number of relists.
+fn relist_during_offers<T: Send + Sync, E: QueueEngine<T>>(
     first: &E,
     lists: &[Vec<Arc<T>>; 2],
-    target: &E,
-    offers: &Offers<T>,
-    length: Duration,
+    relists: &Relists,
+    targets: [(&E, &Offers<'_, T>); 2],
 ) -> usize {
     let stop = &AtomicBool::new(false);
-    offers.clock();
+    relists.clock();
     thread::scope(|scope| {
         let replacer = scope.spawn(move || {
             let mut replaces = 0;
             while !stop.load(Ordering::Relaxed) {
                 let list = lists[(replaces + 1) % 2].clone();
-                offers.during_replace(|| first.replace(list, "1"));
+                relists.during(|| first.replace(list, "1"));
                 replaces += 1;
             }
             replaces
         });
-        let producer = scope.spawn(move || {
-            exact_wake_ups();
-            offers.offer(target, length);
+        let producers = targets.map(|(target, offers)| {
+            scope.spawn(move || {
+                exact_wake_ups();
+                offers.offer(target);
+            })
         });
-        let offering = producer.join();
+        let offering = producers.map(thread::ScopedJoinHandle::join);
         stop.store(true, Ordering::Relaxed);
         let replacing = replacer.join();
-        unwrap_join(offering);
+        offering.into_iter().for_each(unwrap_join);
         unwrap_join(replacing)
     })
 }

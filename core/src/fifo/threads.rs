@@ -4,12 +4,13 @@ use std::panic::resume_unwind;
 use std::thread;
 
 use super::DeltaFifo;
+use super::join::PIECE;
 use crate::Meta;
 use crate::engine::sync::Mutex;
 
 /// The smallest number of objects for which a page is joined, or a table swept, by more than one
 /// thread. With fewer, starting a thread for each step takes longer than it saves.
-const WORTH_THREADS: usize = if cfg!(miri) { 32 } else { 32_768 };
+const WORTH_THREADS: usize = 2 * PIECE;
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Returns the number of threads for a step over this many objects, which are counted only if

@@ -1,4 +1,4 @@
-//! The second step: pushes onto the slots of one shard, a group at a time.
+//! The second step: pushes onto the slots, shard by shard, and a group at a time.
 
 use super::entries::{PageEntry, objects_left, sort_by_shard};
 use super::prefetch::{bring_first_near, bring_near};

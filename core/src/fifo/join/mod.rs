@@ -17,12 +17,12 @@
 //!
 //! A page that is too small for several threads takes the same steps on one thread.
 
+mod changed;
 mod entries;
 mod group;
 mod keys;
 mod prefetch;
 mod publish;
-mod unchanged;
 
 use super::DeltaFifo;
 use super::applied::Hold;
@@ -40,7 +40,7 @@ use publish::Unpublished;
 /// The number of objects that a thread processes at a time if it joins a page alone. With more,
 /// their keys would leave its cache before they are joined. (Under Miri the number is so small that
 /// small tests have several pieces and threads.)
-const PIECE: usize = if cfg!(miri) { 16 } else { 16_384 };
+pub(super) const PIECE: usize = if cfg!(miri) { 16 } else { 16_384 };
 /// The number of objects that each of several threads processes at a time. With fewer, threads
 /// would be started more often: twice for each piece.
 const SHARED_PIECE: usize = 2 * PIECE;

@@ -128,7 +128,7 @@ func parse(args []string) (*options, error) {
 	flags.StringVar(&variants, "variant", "", "variants to run, all if empty")
 	flags.IntVar(&opts.objects, "objects", 1_000_000, "number of objects")
 	flags.IntVar(&opts.events, "events", 0, "number of events, twice the objects if 0")
-	flags.Float64Var(&seconds, "seconds", 10, "length of a stall run, and of reads during relists")
+	flags.Float64Var(&seconds, "seconds", 10, "time of the offers to each queue of a stall run, and of reads during relists")
 	flags.StringVar(&opts.input, "input", "", "LIST response to take objects from")
 	flags.StringVar(&opts.secondList, "second-list", "", "LIST response of a relist, for the workload cache")
 	flags.BoolVar(&opts.versionOnly, "version-only", false, "print the version and exit")

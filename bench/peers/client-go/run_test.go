@@ -112,6 +112,17 @@ func TestEventsAllArriveInOrder(t *testing.T) {
 	}
 }
 
+func TestQueuesGetTheirUpdatesInAlternateSlices(t *testing.T) {
+	for place, want := range [2][]time.Duration{{0, 100, 400, 500, 800}, {200, 300, 600, 700, 1000}} {
+		offers := offers{perSlice: 2, place: place}
+		for seq := range want {
+			if at := offers.intended(seq); at != want[seq]*time.Microsecond {
+				t.Errorf("queue %d, offer %d: at %v", place, seq, at)
+			}
+		}
+	}
+}
+
 func TestStallHasAllItsRows(t *testing.T) {
 	small := generated{objects: 5000}
 	filled := mustDigest(t, objects(small, samePlan(5000), noProgress))

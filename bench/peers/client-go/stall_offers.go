@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	offerEvery    = 100 * time.Microsecond
-	waitForOffers = 60 * time.Second
-	// turn is the usual length of a turn in which one of the two queues gets updates.
-	turn = 100 * time.Millisecond
+	offerEvery  = 100 * time.Microsecond
+	longestWait = 60 * time.Second
+	// slice is the usual length of a slice of time in which one of the two queues gets updates.
+	slice = 100 * time.Millisecond
 )
 
 // relists are the relists of the first queue, with the clock of the measurement.
@@ -31,10 +31,10 @@ func (r *relists) now() int64 { return int64(time.Since(r.start)) }
 // times whether or not the earlier ones have returned (an open loop), and recognized by the handler
 // by their versions. All times are in nanoseconds since the start.
 type offers struct {
-	objects []any
-	relists *relists
-	perTurn int // the number of offers in a turn
-	place   int // 0 if the first turn is of this queue, else 1
+	objects  []any
+	relists  *relists
+	perSlice int // the number of offers in a slice
+	place    int // 0 if the first slice is of this queue, else 1
 
 	// Written by the producer, and read after its end. An offer counts if it started during a
 	// relist.
@@ -53,7 +53,7 @@ func newOffers(opts *options, data source, relists *relists, place int, progress
 	o := &offers{
 		objects:   make([]any, total),
 		relists:   relists,
-		perTurn:   max(1, int(min(opts.duration, turn)/offerEvery)),
+		perSlice:  max(1, int(min(opts.duration, slice)/offerEvery)),
 		place:     place,
 		counted:   make([]bool, total),
 		took:      make([]int64, total),
@@ -67,12 +67,12 @@ func newOffers(opts *options, data source, relists *relists, place int, progress
 }
 
 func (o *offers) intended(seq int) time.Duration {
-	earlierTurns := 2*(seq/o.perTurn) + o.place
-	return time.Duration(earlierTurns*o.perTurn+seq%o.perTurn) * offerEvery
+	earlierSlices := 2*(seq/o.perSlice) + o.place
+	return time.Duration(earlierSlices*o.perSlice+seq%o.perSlice) * offerEvery
 }
 
 // offer makes the offers at their times, or as soon after as possible. Offers that are not made by
-// the end of the last turn are left out.
+// the end of its last slice are left out.
 func (o *offers) offer(queue cache.Queue) error {
 	end := int64(o.intended(len(o.objects)-1) + offerEvery)
 	for seq, object := range o.objects {
@@ -91,11 +91,14 @@ func (o *offers) offer(queue cache.Queue) error {
 	return nil
 }
 
-// wait waits until the consumer has handled the offers, at most one minute.
-func (o *offers) wait() {
-	for end := time.Now().Add(waitForOffers); time.Now().Before(end) && int(o.handled.Load()) < o.made; {
+// waitForOffers waits until the consumers have handled the offers of both queues, at most one minute.
+// It returns the time then.
+func waitForOffers(relists *relists, both ...*offers) int64 {
+	isWaiting := func(o *offers) bool { return int(o.handled.Load()) < o.made }
+	for end := time.Now().Add(longestWait); time.Now().Before(end) && slices.ContainsFunc(both, isWaiting); {
 		time.Sleep(time.Millisecond)
 	}
+	return relists.now()
 }
 
 // report writes the rows of a queue. An offer that was not handled by the time over counts with the

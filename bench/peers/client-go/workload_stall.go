@@ -26,8 +26,9 @@ func stallVariants() []string {
 
 // runStall measures the latency of an update and of its handling during back-to-back relists of the
 // same queue. The control measures the same in an idle second queue beside it, which shows the cost
-// of sharing two cores. The queues get their updates in turns, each from a producer of its own, so
-// that a disturbance of the machine affects both alike.
+// of sharing two cores. The queues get their updates in alternate slices of time, each from a
+// producer of its own, so that a slow time of the machine affects both. One relist precedes the first
+// slice, so that memory is touched before it.
 //
 // If Replace only queues a list and leaves the work to the consumer (RealFIFO, atomic), the next
 // relist starts when the last one was applied: Replace returns within a microsecond there, and
@@ -55,23 +56,21 @@ func runStall(opts *options, data source, out *output) error {
 	if err != nil {
 		return err
 	}
-	var relists relists
+	relists := &relists{}
 	queues := [2]*stallEngine{first, twin}
 	for place, queue := range queues {
-		queue.offers = newOffers(opts, data, &relists, place, progress)
+		queue.offers = newOffers(opts, data, relists, place, progress)
 		queue.handler.offers.Store(queue.offers)
 	}
 	memory := markMemory(n, queueGrowth)
-	replaces, err := relistDuringOffers(lists, &relists, queues)
+	replaces, err := relistDuringOffers(lists, relists, queues)
 	if err != nil {
 		return err
 	}
-	first.offers.wait()
-	twin.offers.wait()
+	over := waitForOffers(relists, first.offers, twin.offers)
 	if err := errors.Join(first.failure(), twin.failure()); err != nil {
 		return err
 	}
-	over := relists.now()
 	first.expected += replaces * n
 	extra := map[string]any{"replaces": replaces}
 	memory.addTo(extra)
@@ -157,24 +156,33 @@ func (s *stallEngine) failure() error {
 // queues. It returns the number of relists.
 func relistDuringOffers(lists [2][]any, relists *relists, queues [2]*stallEngine) (replaces int, err error) {
 	first := queues[0]
+	relist := func() error {
+		if err := first.queue.Replace(lists[(replaces+1)%2], "1"); err != nil {
+			return err
+		}
+		replaces++
+		if first.replaceIsDeferred {
+			select {
+			case <-first.replaced:
+			case <-first.ended: // it failed
+			}
+		}
+		return first.failure()
+	}
+	if err := relist(); err != nil {
+		return replaces, err
+	}
 	var stop atomic.Bool
 	relists.start = time.Now()
 	replaced := make(chan error, 1)
 	go func() {
-		for !stop.Load() && first.failure() == nil {
+		var err error
+		for err == nil && !stop.Load() {
 			relists.running.Store(true)
-			err := first.queue.Replace(lists[(replaces+1)%2], "1")
-			if err == nil && first.replaceIsDeferred {
-				<-first.replaced
-			}
+			err = relist()
 			relists.running.Store(false)
-			if err != nil {
-				replaced <- err
-				return
-			}
-			replaces++
 		}
-		replaced <- nil
+		replaced <- err
 	}()
 	produced := make(chan error, len(queues))
 	for _, queue := range queues {
@@ -187,5 +195,6 @@ func relistDuringOffers(lists [2][]any, relists *relists, queues [2]*stallEngine
 		err = errors.Join(err, <-produced)
 	}
 	stop.Store(true)
-	return replaces, errors.Join(err, <-replaced)
+	err = errors.Join(err, <-replaced)
+	return replaces, err
 }

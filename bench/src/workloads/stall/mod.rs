@@ -3,9 +3,10 @@
 //! otherwise, while the first queue relists. The control shows how much of the latencies comes only
 //! from sharing the cores with relists.
 //!
-//! The relists continue without a pause. The two queues get their updates in turns of a tenth of a
-//! second, so that a disturbance of the machine affects both alike. Each queue has a producer of
-//! its own: an offer that one queue blocks does not delay those of the other queue.
+//! The relists continue without a pause. The two queues get their updates in alternate slices of a
+//! tenth of a second, so that a slow time of the machine affects both. Each queue has a producer of
+//! its own: an offer that one queue blocks does not delay those of the other queue. One relist
+//! precedes the first slice, so that memory is touched before it.
 //!
 //! The numbers of offers and relists depend on the engine. So at the end each queue gets its first
 //! list once more, and is drained. Then all stores must be equal, and each handler must have been
@@ -13,6 +14,7 @@
 
 mod offers;
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -64,28 +66,29 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
             let memory = MemoryMark::set(args);
             let targets = queues.map(|(engine, offers, _)| (engine, offers));
             let replaces = relist_during_offers(&first, &lists, &relists, targets);
-            offers.iter().for_each(Offers::wait);
+            let over = offers::wait(&offers, &relists);
             let mut extra = memory.fields();
             extra.insert("replaces".into(), replaces.into());
-            measured = Some((replaces, extra));
+            measured = Some((replaces, over, extra));
             Ok(output::progress("stall, the last lists")?)
         };
-        let result = measure();
-        // After an error, too: the scope ends only when the consumers do.
+        let result = catch_unwind(AssertUnwindSafe(&mut measure));
+        // After an error or a panic, too: the scope ends only when the consumers do.
         for (engine, _, list) in queues {
             engine.replace(list.clone(), "1");
             engine.close();
         }
         let counts = consumers.map(|consumer| unwrap_join(consumer.join()));
-        result.map(|()| counts)
+        result.unwrap_or_else(|panic| resume_unwind(panic)).map(|()| counts)
     })?;
-    let (replaces, extra) = measured.unwrap_or_else(|| unreachable!("the measurement was made"));
+    let (replaces, over, extra) =
+        measured.unwrap_or_else(|| unreachable!("the measurement was made"));
     let listed = [(replaces + 1) * objects, hot.len()];
 
     for (at, prefix) in ["", "control-"].into_iter().enumerate() {
         let (engine, offers, _) = queues[at];
         let mut extra = extra.clone();
-        let figures = offers.figures(&mut extra)?;
+        let figures = offers.figures(over, &mut extra)?;
         // An engine that skips unchanged objects is not checked: its count depends on the offers,
         // which determine the objects that a relist finds unchanged.
         if !E::SKIPS_UNCHANGED {
@@ -110,10 +113,11 @@ fn relist_during_offers<T: Send + Sync, E: QueueEngine<T>>(
     targets: [(&E, &Offers<'_, T>); 2],
 ) -> usize {
     let stop = &AtomicBool::new(false);
+    first.replace(lists[1].clone(), "1");
     relists.clock();
     thread::scope(|scope| {
         let replacer = scope.spawn(move || {
-            let mut replaces = 0;
+            let mut replaces = 1;
             while !stop.load(Ordering::Relaxed) {
                 let list = lists[(replaces + 1) % 2].clone();
                 relists.during(|| first.replace(list, "1"));

@@ -21,8 +21,8 @@ use crate::protocol::ChildArgs;
 const OFFER_EVERY: Duration = Duration::from_micros(100);
 const WAIT_FOR_OFFERS: Duration = Duration::from_secs(60);
 
-/// The usual length of a turn in which one of the two queues gets updates.
-const TURN: Duration = Duration::from_millis(100);
+/// The usual length of a slice of time in which one of the two queues gets updates.
+const SLICE: Duration = Duration::from_millis(100);
 
 /// The relists of the first queue, and the clock of the measurement.
 #[derive(Default)]
@@ -54,7 +54,7 @@ impl Relists {
 pub struct Offers<'r, T> {
     objects: Vec<Arc<T>>,
     relists: &'r Relists,
-    turns: Turns,
+    slices: Slices,
     /// The number of updates that were offered. `handled` counts those that were handled.
     made: AtomicUsize,
     handled: AtomicUsize,
@@ -62,18 +62,18 @@ pub struct Offers<'r, T> {
     records: Vec<Offer>,
 }
 
-/// The times of the offers of one of two queues that take turns.
-struct Turns {
-    /// The number of offers in a turn.
+/// The times of the offers of a queue that has every second slice.
+struct Slices {
+    /// The number of offers in a slice.
     offers: usize,
-    /// 0 if the first turn is of this queue, else 1.
+    /// 0 if the first slice is of this queue, else 1.
     place: usize,
 }
 
-impl Turns {
+impl Slices {
     fn intended(&self, sequence: usize) -> Duration {
-        let earlier_turns = 2 * (sequence / self.offers) + self.place;
-        let earlier = earlier_turns * self.offers + sequence % self.offers;
+        let earlier_slices = 2 * (sequence / self.offers) + self.place;
+        let earlier = earlier_slices * self.offers + sequence % self.offers;
         OFFER_EVERY * u32::try_from(earlier).unwrap_or(u32::MAX)
     }
 }
@@ -89,7 +89,7 @@ struct Offer {
 }
 
 impl<'r, T: Send + Sync> Offers<'r, T> {
-    /// Creates the updates of the queue whose turns come first (`place` 0) or second (1).
+    /// Creates the updates of the queue whose slices come first (`place` 0) or second (1).
     pub fn new<S: Source<Object = T>>(
         source: &S,
         args: &ChildArgs,
@@ -105,7 +105,7 @@ impl<'r, T: Send + Sync> Offers<'r, T> {
         Self {
             objects: build(source, &ListPlan::offers(offers, args.objects)),
             relists,
-            turns: Turns { offers: fit(length.min(TURN)), place },
+            slices: Slices { offers: fit(length.min(SLICE)), place },
             made: AtomicUsize::new(0),
             handled: AtomicUsize::new(0),
             records: (0..offers).map(|_| Offer::default()).collect(),
@@ -113,12 +113,12 @@ impl<'r, T: Send + Sync> Offers<'r, T> {
     }
 
     /// Offers each update at its time, or as soon after it as possible. Updates that have not been
-    /// offered by the end of the last turn are left out.
+    /// offered by the end of its last slice are left out.
     pub fn offer(&self, target: &impl QueueEngine<T>) {
         let start = self.relists.clock();
-        let end = nanoseconds(self.turns.intended(self.records.len() - 1) + OFFER_EVERY);
+        let end = nanoseconds(self.slices.intended(self.records.len() - 1) + OFFER_EVERY);
         for (sequence, (object, offer)) in self.objects.iter().zip(&self.records).enumerate() {
-            wait_until(start, self.turns.intended(sequence));
+            wait_until(start, self.slices.intended(sequence));
             let object = object.clone();
             let began = self.relists.now();
             if began >= end {
@@ -144,43 +144,35 @@ impl<'r, T: Send + Sync> Offers<'r, T> {
         }
     }
 
-    /// Waits until the consumer has handled every offered update, at most one minute.
-    pub fn wait(&self) {
-        let end = Instant::now() + WAIT_FOR_OFFERS;
-        while self.handled.load(Ordering::Relaxed) < self.made() && Instant::now() < end {
-            thread::sleep(Duration::from_millis(1));
-        }
-    }
-
     /// Returns the number of offered updates.
     pub fn made(&self) -> usize {
         self.made.load(Ordering::Relaxed)
     }
 
     /// Returns the latencies of the offers that started during a relist, and the latencies of
-    /// their handling from the intended time. An update that was not handled counts with the time
-    /// until now, which is a lower limit. Inserts the numbers of offers and of unhandled updates
+    /// their handling from the intended time. An update that was not handled until `over` counts
+    /// with the time until then, which is a lower limit. Inserts the numbers of offers and of unhandled updates
     /// into `extra`. Returns an error if no offer started during a relist.
     pub fn figures(
         &self,
+        over: u64,
         extra: &mut Map<String, Value>,
     ) -> Result<[(&'static str, Latencies); 2], ChildError> {
-        let (now, made) = (self.relists.now(), self.made());
+        let made = self.made();
         let (mut adds, mut handled, mut unhandled) = (Latencies::new(), Latencies::new(), 0);
         for (sequence, offer) in self.records[..made].iter().enumerate() {
             if !offer.during_relist.load(Ordering::Relaxed) {
                 continue;
             }
             let at = match offer.handled_at.load(Ordering::Relaxed) {
-                // Not handled, or handled after the wait, while this loop runs.
-                at if at == 0 || at > now => {
+                at if at == 0 || at > over => {
                     unhandled += 1;
-                    now
+                    over
                 }
                 at => at,
             };
             adds.record(Duration::from_nanos(offer.took.load(Ordering::Relaxed)));
-            handled.record(Duration::from_nanos(at).saturating_sub(self.turns.intended(sequence)));
+            handled.record(Duration::from_nanos(at).saturating_sub(self.slices.intended(sequence)));
         }
         if adds.len() == 0 {
             let advice = "pass more --seconds or --objects";
@@ -194,6 +186,18 @@ impl<'r, T: Send + Sync> Offers<'r, T> {
     }
 }
 
+/// Waits until every offered update of both queues is handled, at most one minute. Returns the time
+/// then.
+pub fn wait<T: Send + Sync>(offers: &[Offers<'_, T>; 2], relists: &Relists) -> u64 {
+    let end = Instant::now() + WAIT_FOR_OFFERS;
+    let is_waiting =
+        |offers: &Offers<'_, T>| offers.handled.load(Ordering::Relaxed) < offers.made();
+    while offers.iter().any(is_waiting) && Instant::now() < end {
+        thread::sleep(Duration::from_millis(1));
+    }
+    relists.now()
+}
+
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -201,14 +205,40 @@ fn nanoseconds(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names::Workload;
+    use crate::workloads::latency::MAX;
 
     #[test]
-    fn the_queues_get_their_updates_in_turns() {
+    fn the_queues_get_their_updates_in_alternate_slices() {
         let times = |place| {
-            let turns = Turns { offers: 2, place };
-            (0..4).map(move |sequence| turns.intended(sequence).as_micros())
+            let slices = Slices { offers: 2, place };
+            (0..5).map(move |sequence| slices.intended(sequence).as_micros())
         };
-        assert!(times(0).eq([0, 100, 400, 500]));
-        assert!(times(1).eq([200, 300, 600, 700]));
+        assert!(times(0).eq([0, 100, 400, 500, 800]));
+        assert!(times(1).eq([200, 300, 600, 700, 1000]));
+    }
+
+    #[test]
+    fn an_update_that_is_handled_after_the_end_counts_as_unhandled() {
+        const OVER: u64 = 1_000_000;
+        let relists = Relists::default();
+        let records = [300_000, OVER + 1, 0].map(|at| Offer {
+            during_relist: AtomicBool::new(true),
+            took: AtomicU64::new(50),
+            handled_at: AtomicU64::new(at),
+        });
+        let offers = Offers {
+            objects: (0..3).map(Arc::new).collect(),
+            relists: &relists,
+            slices: Slices { offers: 3, place: 0 },
+            made: AtomicUsize::new(3),
+            handled: AtomicUsize::new(2),
+            records: records.into(),
+        };
+        let mut extra = Map::new();
+        let [_, (_, handled)] = offers.figures(OVER, &mut extra).unwrap();
+        assert_eq!((&extra["offers"], &extra["unhandled"]), (&3.into(), &2.into()));
+        let longest = handled.rows(Workload::Stall, "", &[MAX], &Map::new()).remove(0).value;
+        assert!((longest - 900e-6).abs() < 5e-6, "from the intended time until the end: {longest}");
     }
 }

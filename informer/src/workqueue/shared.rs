@@ -37,8 +37,8 @@ const PIECE: usize = 256;
 
 /// The state of a queue.
 pub(super) struct SharedQueue<K> {
-    /// Not in the cache line of the count of the items that refer to the queue, which threads change
-    /// without the lock.
+    /// Not in the cache line of the count of references to the queue, which threads change without
+    /// the lock.
     state: Padded<QueueState<K>>,
     hasher: RandomState,
     /// The event that wakes the queue's task, whose waker is tokio's.
@@ -196,8 +196,7 @@ impl<K: Key> SharedQueue<K> {
     #[inline]
     pub(super) fn take(self: &Arc<Self>) -> NextItem<'_, K> {
         let now = self.stamp();
-        // Before the lock is taken. The count is in a cache line that other threads write, so it may
-        // take as long as the rest.
+        // Before the lock is taken, because other threads write the cache line of the count.
         let queue = Arc::clone(self);
         // Dropped after the lock is released: if the clone of the key panics, the claim ends the
         // processing.

@@ -91,8 +91,8 @@ func (o *offers) offer(queue cache.Queue) error {
 	return nil
 }
 
-// waitForOffers waits until the consumers have handled the offers of both queues, at most one minute.
-// It returns the time then.
+// waitForOffers waits until the consumers have handled the offers of both queues, at most one
+// minute. It returns the time then.
 func waitForOffers(relists *relists, both ...*offers) int64 {
 	isWaiting := func(o *offers) bool { return int(o.handled.Load()) < o.made }
 	for end := time.Now().Add(longestWait); time.Now().Before(end) && slices.ContainsFunc(both, isWaiting); {

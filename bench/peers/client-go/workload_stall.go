@@ -27,8 +27,8 @@ func stallVariants() []string {
 // runStall measures the latency of an update and of its handling during back-to-back relists of the
 // same queue. The control measures the same in an idle second queue beside it, which shows the cost
 // of sharing two cores. The queues get their updates in alternate slices of time, each from a
-// producer of its own, so that a slow time of the machine affects both. One relist precedes the first
-// slice, so that memory is touched before it.
+// producer of its own, so that a slow time of the machine affects both. One relist precedes the
+// first slice, so that memory is touched before it.
 //
 // If Replace only queues a list and leaves the work to the consumer (RealFIFO, atomic), the next
 // relist starts when the last one was applied: Replace returns within a microsecond there, and

@@ -151,8 +151,8 @@ impl<'r, T: Send + Sync> Offers<'r, T> {
 
     /// Returns the latencies of the offers that started during a relist, and the latencies of
     /// their handling from the intended time. An update that was not handled until `over` counts
-    /// with the time until then, which is a lower limit. Inserts the numbers of offers and of unhandled updates
-    /// into `extra`. Returns an error if no offer started during a relist.
+    /// with the time until then, which is a lower limit. Inserts the numbers of offers and of
+    /// unhandled updates into `extra`. Returns an error if no offer started during a relist.
     pub fn figures(
         &self,
         over: u64,

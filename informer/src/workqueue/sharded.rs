@@ -9,10 +9,9 @@ use foldhash::fast::RandomState;
 /// The number of shards, at most 256. With 64, eight threads rarely need the same one.
 const SHARDS: u8 = 64;
 
-/// A lock with cache lines of its own, to avoid false sharing. There are two of them, because
-/// processors fetch lines in pairs.
-#[repr(align(128))]
-pub(super) struct Padded<T>(pub(super) Mutex<T>);
+/// A shard with a cache line of its own, to avoid false sharing.
+#[repr(align(64))]
+struct Padded<T>(Mutex<T>);
 
 /// Values of type `T` behind [`SHARDS`] locks.
 pub(super) struct Sharded<T> {

@@ -22,7 +22,6 @@ use super::item::{Claim, Item};
 use super::limiter::RateLimiter;
 use super::metrics::Metrics;
 use super::options::AddOptions;
-use super::sharded::Padded;
 use super::state::{Added, ProcessingEnd, QueuePhase, QueueState};
 use super::table::KeyHash;
 use crate::util::time::FAR;
@@ -37,9 +36,7 @@ const PIECE: usize = 256;
 
 /// The state of a queue.
 pub(super) struct SharedQueue<K> {
-    /// Not in the cache line of the count of references to the queue, which threads change without
-    /// the lock.
-    state: Padded<QueueState<K>>,
+    pub(super) state: Mutex<QueueState<K>>,
     hasher: RandomState,
     /// The event that wakes the queue's task, whose waker is tokio's.
     pub(super) keeper: Notify,
@@ -63,7 +60,7 @@ pub(super) enum NextItem<'q, K: Key> {
 impl<K: Key> SharedQueue<K> {
     pub(super) fn new(limiter: Box<dyn RateLimiter<K>>, metrics: Option<Metrics>) -> Self {
         Self {
-            state: Padded(Mutex::new(QueueState::new())),
+            state: Mutex::new(QueueState::new()),
             hasher: RandomState::default(),
             keeper: Notify::new(),
             drained: Notify::new(),
@@ -79,7 +76,7 @@ impl<K: Key> SharedQueue<K> {
     /// Locks the state.
     #[inline]
     fn lock(&self) -> MutexGuard<'_, QueueState<K>> {
-        self.state.0.try_lock().unwrap_or_else(|| self.lock_contended())
+        self.state.try_lock().unwrap_or_else(|| self.lock_contended())
     }
 
     /// Locks the state that another thread has locked. Two threads that alternate fetch the lines
@@ -94,11 +91,11 @@ impl<K: Key> SharedQueue<K> {
             while began.elapsed() < BACK_OFF {
                 spin_loop();
             }
-            if let Some(state) = self.state.0.try_lock() {
+            if let Some(state) = self.state.try_lock() {
                 return state;
             }
         }
-        self.state.0.lock()
+        self.state.lock()
     }
 
     /// Adds a key.
@@ -196,8 +193,6 @@ impl<K: Key> SharedQueue<K> {
     #[inline]
     pub(super) fn take(self: &Arc<Self>) -> NextItem<'_, K> {
         let now = self.stamp();
-        // Before the lock is taken, because other threads write the cache line of the count.
-        let queue = Arc::clone(self);
         // Dropped after the lock is released: if the clone of the key panics, the claim ends the
         // processing.
         let claim;
@@ -208,7 +203,7 @@ impl<K: Key> SharedQueue<K> {
                 QueuePhase::ShutDown | QueuePhase::Draining => NextItem::ShutDown,
             };
         };
-        claim = Claim::new(queue, slot);
+        claim = Claim::new(Arc::clone(self), slot);
         let requested = Requested { priority: entry.priority, tag: entry.tag };
         let Some(key) = entry.key.clone() else { unreachable!("a queued entry has a key") };
         let next = NextItem::Item(Item::new(claim, key, requested));

@@ -47,8 +47,7 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
     let relists = Relists::default();
     let offers = [0, 1].map(|place| Offers::new(source, args, &relists, place));
     let queues = [(&first, &offers[0], &lists[0]), (&twin, &offers[1], &hot)];
-    let mut measured = None;
-    let counts = thread::scope(|scope| {
+    let (replaces, over, extra, counts) = thread::scope(|scope| {
         let consumers = queues.map(|(engine, offers, _)| {
             scope.spawn(move || {
                 let mut counts = Counts::default();
@@ -61,7 +60,7 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
                 counts
             })
         });
-        let mut measure = || -> Result<(), ChildError> {
+        let measure = || -> Result<_, ChildError> {
             output::progress("stall")?;
             let memory = MemoryMark::set(args);
             let targets = queues.map(|(engine, offers, _)| (engine, offers));
@@ -69,20 +68,21 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
             let over = offers::wait(&offers, &relists);
             let mut extra = memory.fields();
             extra.insert("replaces".into(), replaces.into());
-            measured = Some((replaces, over, extra));
-            Ok(output::progress("stall, the last lists")?)
+            output::progress("stall, the last lists")?;
+            for (engine, _, list) in queues {
+                engine.replace(list.clone(), "1");
+            }
+            Ok((replaces, over, extra))
         };
-        let result = catch_unwind(AssertUnwindSafe(&mut measure));
+        let result = catch_unwind(AssertUnwindSafe(measure));
         // After an error or a panic, too: the scope ends only when the consumers do.
-        for (engine, _, list) in queues {
-            engine.replace(list.clone(), "1");
+        for (engine, ..) in queues {
             engine.close();
         }
         let counts = consumers.map(|consumer| unwrap_join(consumer.join()));
-        result.unwrap_or_else(|panic| resume_unwind(panic)).map(|()| counts)
+        let (replaces, over, extra) = result.unwrap_or_else(|panic| resume_unwind(panic))?;
+        Ok::<_, ChildError>((replaces, over, extra, counts))
     })?;
-    let (replaces, over, extra) =
-        measured.unwrap_or_else(|| unreachable!("the measurement was made"));
     let listed = [(replaces + 1) * objects, hot.len()];
 
     for (at, prefix) in ["", "control-"].into_iter().enumerate() {

@@ -141,7 +141,7 @@ func (o *offers) report(opts *options, out *output, prefix string, over int64, e
 // stallHandler records when the offers were handled, and counts the updates, including the updates
 // of relists.
 type stallHandler struct {
-	offers  atomic.Pointer[offers]
+	offers  *offers
 	updates int // written by the consumer, read after its end
 }
 
@@ -157,7 +157,7 @@ func (h *stallHandler) OnUpdate(_, object any) {
 	if version == "" || version[0] != 'e' {
 		return
 	}
-	o := h.offers.Load()
+	o := h.offers
 	seq, err := strconv.Atoi(version[1:])
 	if err != nil || seq >= len(o.objects) {
 		return

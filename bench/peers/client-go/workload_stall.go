@@ -48,26 +48,23 @@ func runStall(opts *options, data source, out *output) error {
 	progress := func(done, total int) { out.progress("building lists", done, total) }
 	n := opts.objects
 	lists := [2][]any{objects(data, samePlan(n), progress), objects(data, samePlan(n), progress)}
-	first, err := startStallEngine(opts, lists[0])
-	if err != nil {
-		return err
-	}
-	twin, err := startStallEngine(opts, objects(data, hotPlan(n), progress))
-	if err != nil {
-		return err
-	}
 	relists := &relists{}
-	queues := [2]*stallEngine{first, twin}
-	for place, queue := range queues {
-		queue.offers = newOffers(opts, data, relists, place, progress)
-		queue.handler.offers.Store(queue.offers)
+	first, err := startStallEngine(opts, lists[0], newOffers(opts, data, relists, 0, progress))
+	if err != nil {
+		return err
 	}
+	hot := objects(data, hotPlan(n), progress)
+	twin, err := startStallEngine(opts, hot, newOffers(opts, data, relists, 1, progress))
+	if err != nil {
+		return err
+	}
+	queues := [2]*stallEngine{first, twin}
 	memory := markMemory(n, queueGrowth)
 	replaces, err := relistDuringOffers(lists, relists, queues)
 	if err != nil {
 		return err
 	}
-	over := waitForOffers(relists, first.offers, twin.offers)
+	over := waitForOffers(relists, first.handler.offers, twin.handler.offers)
 	if err := errors.Join(first.failure(), twin.failure()); err != nil {
 		return err
 	}
@@ -75,7 +72,7 @@ func runStall(opts *options, data source, out *output) error {
 	extra := map[string]any{"replaces": replaces}
 	memory.addTo(extra)
 	for _, queue := range queues {
-		queue.expected += queue.offers.made
+		queue.expected += queue.handler.offers.made
 		if err := queue.finish(); err != nil {
 			return err
 		}
@@ -85,7 +82,7 @@ func runStall(opts *options, data source, out *output) error {
 		if err := stored(queue.store, extra); err != nil {
 			return err
 		}
-		if err := queue.offers.report(opts, out, prefix, over, extra); err != nil {
+		if err := queue.handler.offers.report(opts, out, prefix, over, extra); err != nil {
 			return err
 		}
 	}
@@ -97,7 +94,6 @@ func runStall(opts *options, data source, out *output) error {
 type stallEngine struct {
 	*queueEngine
 	handler  *stallHandler
-	offers   *offers
 	filling  []any
 	expected int           // updates of which the handler must be notified
 	replaced chan struct{} // signals that a deferred relist was applied
@@ -105,7 +101,7 @@ type stallEngine struct {
 	failed   atomic.Pointer[error]
 }
 
-func startStallEngine(opts *options, filling []any) (*stallEngine, error) {
+func startStallEngine(opts *options, filling []any, offers *offers) (*stallEngine, error) {
 	counting := &countingHandler{}
 	engine, err := newQueueEngine(opts.engine, counting)
 	if err != nil {
@@ -116,7 +112,7 @@ func startStallEngine(opts *options, filling []any) (*stallEngine, error) {
 		return nil, err
 	}
 	stall := &stallEngine{
-		queueEngine: engine, handler: &stallHandler{}, filling: filling,
+		queueEngine: engine, handler: &stallHandler{offers: offers}, filling: filling,
 		replaced: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	engine.handler = stall.handler
@@ -188,7 +184,7 @@ func relistDuringOffers(lists [2][]any, relists *relists, queues [2]*stallEngine
 	for _, queue := range queues {
 		go func() {
 			pacedThread()
-			produced <- queue.offers.offer(queue.queue)
+			produced <- queue.handler.offers.offer(queue.queue)
 		}()
 	}
 	for range queues {

@@ -2,11 +2,14 @@
 
 use std::sync::{Arc as StdArc, Mutex, Weak};
 
-use deltafifo::{KeyScope, ScopeId};
+use deltafifo::{KeyScope, Relist, ScopeId};
+use loom::sync::Arc;
 
 use super::{list, scopes};
 use crate::explore::Model;
-use crate::rig::{Fifo, Log, Object, drain, fused, fused_with, pop_and_show, rest, spawn_with};
+use crate::rig::{
+    Access, Fifo, Log, Object, drain, fused, fused_with, pop_and_show, rest, spawn_with,
+};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -139,20 +142,27 @@ fn an_add_after_the_end_of_another() -> String {
 /// Checks that a relist that is superseded in its scope pushes nothing after the newer one, even
 /// while a relist of another scope is open.
 fn superseded_during_another() -> String {
-    let (fifo, log) = (fused(&[Object::new("b", 1)]), Log::default());
+    superseded_while_another_is_open(Object::new("b", 1), |older| {
+        if older.offer(vec![Object::new("a", 1)]).is_ok() { "offered" } else { "superseded" }
+    })
+}
+
+/// Begins a relist of each scope. While a newer relist of the first scope lists `a`, calls `act`
+/// with the older one. The relist of the other scope is committed at the end.
+fn superseded_while_another_is_open(
+    known: Arc<Object>,
+    act: impl FnOnce(&mut Relist<'_, Object, Access>) -> &'static str,
+) -> String {
+    let (fifo, log) = (fused(&[known]), Log::default());
     let [a, b] = scopes(&fifo);
     let of_b = fifo.begin_replace_in(&b);
     let mut older = fifo.begin_replace_in(&a);
-    let newer = spawn_with(&fifo, {
-        let a = a.clone();
-        move |fifo| list(fifo, &a, vec![Object::new("a", 2)], "2")
-    });
-    let offered =
-        if older.offer(vec![Object::new("a", 1)]).is_ok() { "offered" } else { "superseded" };
+    let newer = spawn_with(&fifo, move |fifo| list(fifo, &a, vec![Object::new("a", 2)], "2"));
+    let acted = act(&mut older);
     drop(older);
     newer.join().unwrap();
     of_b.commit("1").unwrap();
-    format!("{offered}, {}", rest(&fifo, &log))
+    format!("{acted}, {}", rest(&fifo, &log))
 }
 
 /// Checks that the queue is synced when both lists are handled, and not before.
@@ -214,19 +224,9 @@ fn a_deletion_during_a_commit() -> String {
 /// Checks that a relist that is superseded in its scope deletes nothing that the newer one has
 /// listed, even while a relist of another scope is open.
 fn a_superseded_deletion_during_another() -> String {
-    let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
-    let [a, b] = scopes(&fifo);
-    let of_b = fifo.begin_replace_in(&b);
-    let mut older = fifo.begin_replace_in(&a);
-    let newer = spawn_with(&fifo, {
-        let a = a.clone();
-        move |fifo| list(fifo, &a, vec![Object::new("a", 2)], "2")
-    });
-    let deleted = if older.delete(Object::new("a", 1)).is_ok() { "deleted" } else { "superseded" };
-    drop(older);
-    newer.join().unwrap();
-    of_b.commit("1").unwrap();
-    format!("{deleted}, {}", rest(&fifo, &log))
+    superseded_while_another_is_open(Object::new("a", 1), |older| {
+        if older.delete(Object::new("a", 1)).is_ok() { "deleted" } else { "superseded" }
+    })
 }
 
 /// Checks that the commit of a namespace ends while a consumer retires the slot of one of its keys,

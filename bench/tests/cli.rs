@@ -320,32 +320,40 @@ fn interrupted_run_writes_the_rows_that_were_measured() {
     }
 }
 
-/// Checks that the report says which turn failed, and has all rows of the other turns, if a child
-/// is killed with SIGKILL, as the system does when memory runs out.
+/// Checks that the report says which turn failed, and has all rows of the other turns, also of the
+/// same engine, if a child is killed with SIGKILL, as the system does when memory runs out.
 #[test]
 fn killed_child_loses_only_its_turn() {
     let json = scratch("killed.json");
     let mut tool = command(
         "--objects 500 --rounds 1 --seconds 60 --engine deltafifo,floor --workload relist,stall",
     );
-    tool.arg("--json").arg(&json).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let tool = tool.spawn().expect("the tool starts");
-    // The first child needs a minute, so it is the one that is killed.
+    tool.arg("--json").arg(&json);
+    let (mut tool, stderr) = start_until(tool, "round 1/1: deltafifo, 500 objects, stall");
+    // This child needs more than a minute, so it is the one that is killed.
     let mut children = iter::repeat_with(|| child(tool.id())).inspect(|_| thread::yield_now());
     let child = children.find_map(|child| child).expect("a child");
     let killed = Command::new("kill").args(["-KILL", &child]).status().expect("there is a kill");
     assert!(killed.success());
-    let Run { status, stdout, stderr } = tool.wait_with_output().expect("it ends").into();
+    let stderr = stderr.map_while(Result::ok).collect::<Vec<_>>().join("\n");
+    let mut stdout = String::new();
+    tool.stdout.take().expect("it is piped").read_to_string(&mut stdout).expect("text");
 
-    assert_eq!(status.code(), Some(1), "{stderr}");
-    for text in
-        ["FAILED: round 1/1: deltafifo, 500 objects: deltafifo was killed", "turns that failed: 1"]
-    {
+    assert_eq!(tool.wait().expect("it ends").code(), Some(1), "{stderr}");
+    for text in [
+        "FAILED: round 1/1: deltafifo, 500 objects, stall: deltafifo was killed",
+        "turns that failed: 1",
+    ] {
         assert!(stderr.contains(text), "{stderr}");
     }
     assert!(stdout.contains("A turn failed: round 1/1: deltafifo"), "{stdout}");
     let report = read_json(&json);
-    assert!(rows(&report, Some("relist")).iter().any(|row| row["engine"] == "floor"), "{report}");
+    for engine in ["deltafifo", "floor"] {
+        assert!(
+            rows(&report, Some("relist")).iter().any(|row| row["engine"] == engine),
+            "{report}"
+        );
+    }
     assert_eq!(report["runs"][0]["failed"].as_array().map(Vec::len), Some(1));
 }
 

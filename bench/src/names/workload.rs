@@ -44,4 +44,12 @@ impl Workload {
     pub fn is_list(self) -> bool {
         matches!(self, Self::Initial | Self::Relist | Self::Churn)
     }
+
+    /// Returns the first workload that the process of this one measures. The lists share a
+    /// process, because each begins with the result of the one before. Every other workload has a
+    /// process of its own: after other work, the free memory of a process is scattered, and how
+    /// much depends on the engine.
+    pub fn process(self) -> Self {
+        if self.is_list() { Self::Initial } else { self }
+    }
 }

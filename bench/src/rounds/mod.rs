@@ -1,5 +1,6 @@
-//! The rounds of a run. In each round every engine has a turn in a process of its own, so that a
-//! slow period of the machine affects all of them alike.
+//! The rounds of a run. In each round every engine has a turn for each workload, in a process of
+//! its own. The turns of a workload follow one another, so that a slow period of the machine
+//! affects all engines alike.
 
 mod estimate;
 mod first_run;
@@ -124,16 +125,16 @@ fn run_turn(
     progress: &RunProgress<'_>,
     measured: &mut Vec<Measured>,
 ) -> Result<String, ChildFailed> {
-    let Turn { engine, objects, memory, .. } = *turn;
+    let Turn { engine, objects, .. } = *turn;
     let settings = Settings { workloads: turn.workloads(plan), ..plan.settings.clone() };
     if settings.owned {
         touch_memory(turn, interrupt);
     }
     let command = match go {
         // Memory is measured with Go's default settings.
-        Go::Built(go) if engine.is_go() && memory => go.with_defaults(),
+        Go::Built(go) if engine.is_go() && turn.measures_memory() => go.with_defaults(),
         Go::Built(go) if engine.is_go() => go.with_tuning(),
-        _ => own_child(memory, &settings)?,
+        _ => own_child(&settings)?,
     };
     let args = ChildArgs { engine, objects, settings };
     run_child(command, &args, interrupt, |line| match line {
@@ -156,7 +157,7 @@ fn touch_memory(turn: &Turn, interrupt: &Interrupt) {
 }
 
 /// Returns a command that starts this binary as the child process of an engine.
-fn own_child(memory: bool, settings: &Settings) -> Result<Command, ChildFailed> {
+fn own_child(settings: &Settings) -> Result<Command, ChildFailed> {
     let own = std::env::current_exe()
         .map_err(|source| ChildFailed::Start { program: "the program itself".into(), source })?;
     let mut command = Command::new(own);
@@ -164,7 +165,7 @@ fn own_child(memory: bool, settings: &Settings) -> Result<Command, ChildFailed> 
     if !settings.owned {
         command.arg("--without-owned");
     }
-    if memory {
+    if settings.workloads.contains(&Workload::Memory) {
         // mimalloc then returns free pages at once, so that resident memory is memory in use.
         command.env("MIMALLOC_PURGE_DELAY", "0");
     }

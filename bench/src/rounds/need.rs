@@ -49,14 +49,9 @@ impl Plan {
         }
         let object = if settings.input.is_some() { POD } else { 1 };
         let process = process_bytes(engine) as u64 * object;
-        let lists = settings.workloads.iter().filter(|workload| workload.is_list()).count();
-        match settings.workloads.len() - lists {
-            // Without the variant `owned` a relist has two lists less.
-            0 if !settings.owned => process / 3 * 2,
-            // The lists of these workloads stay until the process ends.
-            others if others > 0 && lists > 0 => process * 2,
-            _ => process,
-        }
+        // Without the variant `owned` a relist has two lists less.
+        let has_fewer = !settings.owned && settings.workloads.iter().all(|one| one.is_list());
+        if has_fewer { process / 3 * 2 } else { process }
     }
 }
 

@@ -12,22 +12,26 @@ pub(super) struct Turn {
     rounds: usize,
     pub objects: usize,
     pub engine: EngineName,
-    /// Whether the turn measures memory, which needs a process that has done nothing else.
-    pub memory: bool,
+    /// The [process](Workload::process) of the turn's workloads.
+    process: Workload,
 }
 
 impl Turn {
-    /// Returns all turns in order: by round, then by number of objects, then by engine. The
-    /// workload `memory` of an engine has a turn of its own, after that of its other workloads.
+    /// Returns all turns in order: by round, by number of objects, by workload, and by engine. So
+    /// the figures of a workload are measured one after another.
     pub fn all(plan: &Plan) -> Vec<Self> {
         let (mut all, rounds) = (Vec::new(), plan.rounds);
         for round in 1..=rounds {
             for objects in plan.objects.iter().copied() {
-                for engine in order(&plan.engines, round) {
-                    let turns =
-                        [false, true].map(|memory| Self { round, rounds, objects, engine, memory });
-                    let has_work = |turn: &Self| !turn.workloads(plan).is_empty();
-                    all.extend(turns.into_iter().filter(has_work));
+                for process in Workload::ALL.iter().copied() {
+                    let turns = order(&plan.engines, round).into_iter().map(|engine| Self {
+                        round,
+                        rounds,
+                        objects,
+                        engine,
+                        process,
+                    });
+                    all.extend(turns.filter(|turn| !turn.workloads(plan).is_empty()));
                 }
             }
         }
@@ -36,10 +40,14 @@ impl Turn {
 
     /// Returns the workloads of the turn.
     pub fn workloads(&self, plan: &Plan) -> Vec<Workload> {
-        let mine = |workload: &Workload| {
-            self.engine.can(*workload) && self.memory == (*workload == Workload::Memory)
-        };
-        plan.settings.workloads.iter().copied().filter(mine).collect()
+        let is_mine =
+            |workload: &Workload| self.engine.can(*workload) && workload.process() == self.process;
+        plan.settings.workloads.iter().copied().filter(is_mine).collect()
+    }
+
+    /// Returns whether the turn measures memory.
+    pub fn measures_memory(&self) -> bool {
+        self.process == Workload::Memory
     }
 }
 
@@ -55,9 +63,9 @@ pub fn order<T: Copy>(all: &[T], round: usize) -> Vec<T> {
 
 impl fmt::Display for Turn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { round, rounds, objects, engine, memory } = self;
-        let what = if *memory { ", memory" } else { "" };
-        write!(f, "round {round}/{rounds}: {engine}, {objects} objects{what}")
+        let Self { round, rounds, objects, engine, process } = self;
+        write!(f, "round {round}/{rounds}: {engine}, {objects} objects")?;
+        if process.is_list() { Ok(()) } else { write!(f, ", {process}") }
     }
 }
 
@@ -70,5 +78,26 @@ mod tests {
         let plan = Plan::of(&[EngineName::Floor, EngineName::Mutex], &[Workload::Relist], 10);
         let order: Vec<_> = Turn::all(&plan).iter().map(|turn| turn.engine.name()).collect();
         assert_eq!(order, ["floor", "mutex", "mutex", "floor", "floor", "mutex"]);
+    }
+
+    #[test]
+    fn lists_share_a_process_and_other_workloads_have_their_own() {
+        let workloads = [Workload::Relist, Workload::Stall, Workload::Initial, Workload::Memory];
+        let plan = Plan::of(&[EngineName::Floor, EngineName::Mutex], &workloads, 10);
+        let turns: Vec<_> = Turn::all(&plan)
+            .iter()
+            .take(4)
+            .map(|turn| (turn.to_string(), turn.workloads(&plan)))
+            .collect();
+        let lists = vec![Workload::Relist, Workload::Initial];
+        assert_eq!(
+            turns,
+            [
+                ("round 1/3: floor, 10 objects".to_owned(), lists.clone()),
+                ("round 1/3: mutex, 10 objects".to_owned(), lists),
+                ("round 1/3: mutex, 10 objects, stall".to_owned(), vec![Workload::Stall]),
+                ("round 1/3: mutex, 10 objects, memory".to_owned(), vec![Workload::Memory]),
+            ]
+        );
     }
 }

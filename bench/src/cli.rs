@@ -95,7 +95,7 @@ pub struct Cli {
     )]
     pub from: Vec<PathBuf>,
     /// Measure one engine in this process and print the protocol: this is how the tool starts the
-    /// process of each engine
+    /// process of each turn
     #[arg(long, hide = true)]
     pub child: bool,
     /// Leave out the variant `owned` of a relist, in which only the engine holds the lists

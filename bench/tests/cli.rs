@@ -320,13 +320,15 @@ fn interrupted_run_writes_the_rows_that_were_measured() {
     }
 }
 
-/// Checks that the report says which turn failed, and has all rows of the other turns, also of the
-/// same engine, if a child is killed with SIGKILL, as the system does when memory runs out.
+/// Checks the report of a run in which a child is killed with SIGKILL, as the system does when
+/// memory runs out. It says which turn failed, and has all rows of the other turns, including those
+/// of the same engine.
 #[test]
 fn killed_child_loses_only_its_turn() {
     let json = scratch("killed.json");
     let mut tool = command(
-        "--objects 500 --rounds 1 --seconds 60 --engine deltafifo,floor --workload relist,stall",
+        "--objects 500 --rounds 1 --seconds 60 --engine deltafifo,floor \
+         --workload relist,stall,memory",
     );
     tool.arg("--json").arg(&json);
     let (mut tool, stderr) = start_until(tool, "round 1/1: deltafifo, 500 objects, stall");
@@ -348,11 +350,12 @@ fn killed_child_loses_only_its_turn() {
     }
     assert!(stdout.contains("A turn failed: round 1/1: deltafifo"), "{stdout}");
     let report = read_json(&json);
-    for engine in ["deltafifo", "floor"] {
-        assert!(
-            rows(&report, Some("relist")).iter().any(|row| row["engine"] == engine),
-            "{report}"
-        );
+    // The first two turns precede the one that fails, and the last one follows it.
+    for (workload, engine) in
+        [("relist", "deltafifo"), ("relist", "floor"), ("memory", "deltafifo")]
+    {
+        let rows = rows(&report, Some(workload));
+        assert!(rows.iter().any(|row| row["engine"] == engine), "{workload} of {engine}: {report}");
     }
     assert_eq!(report["runs"][0]["failed"].as_array().map(Vec::len), Some(1));
 }

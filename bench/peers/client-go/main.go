@@ -1,6 +1,6 @@
 // client-go-peer measures Kubernetes' client-go in the workloads of the deltafifo benchmark.
 //
-// It is a child process: the benchmark starts it once per engine, reads JSON lines from its
+// It is a child process: the benchmark starts it once for each turn, reads JSON lines from its
 // standard output (see protocol.go), and compares them with the lines of the children in Rust.
 // Nothing else is printed there. An error is one line on standard error, with exit status 1.
 //

@@ -45,10 +45,10 @@ impl Workload {
         matches!(self, Self::Initial | Self::Relist | Self::Churn)
     }
 
-    /// Returns the first workload that the process of this one measures. The lists share a
+    /// Returns the workload that identifies the process in which this one runs. The lists share a
     /// process, because each begins with the result of the one before. Every other workload has a
-    /// process of its own: after other work, the free memory of a process is scattered, and how
-    /// much depends on the engine.
+    /// process of its own: an engine may be slower after other work in its process
+    /// (`bench/LOG.md`).
     pub fn process(self) -> Self {
         if self.is_list() { Self::Initial } else { self }
     }

@@ -28,6 +28,14 @@ pub struct Settings {
     pub owned: bool,
 }
 
+impl Settings {
+    /// Returns whether the workload `memory` is part of the task, whose process needs other
+    /// settings of the allocator or of Go.
+    pub fn measures_memory(&self) -> bool {
+        self.workloads.contains(&Workload::Memory)
+    }
+}
+
 impl ChildArgs {
     /// Returns whether a workload is part of the task.
     pub fn includes(&self, workload: Workload) -> bool {

@@ -1,6 +1,6 @@
-//! The rounds of a run. In each round every engine has a turn for each workload, in a process of
-//! its own. The turns of a workload follow one another, so that a slow period of the machine
-//! affects all engines alike.
+//! The rounds of a run. In each round every engine has a turn for its lists, and one for each other
+//! workload. Each turn has a process of its own. The turns of a workload follow one another, so
+//! that a slow period of the machine affects all engines alike.
 
 mod estimate;
 mod first_run;
@@ -132,7 +132,7 @@ fn run_turn(
     }
     let command = match go {
         // Memory is measured with Go's default settings.
-        Go::Built(go) if engine.is_go() && turn.measures_memory() => go.with_defaults(),
+        Go::Built(go) if engine.is_go() && settings.measures_memory() => go.with_defaults(),
         Go::Built(go) if engine.is_go() => go.with_tuning(),
         _ => own_child(&settings)?,
     };
@@ -165,7 +165,7 @@ fn own_child(settings: &Settings) -> Result<Command, ChildFailed> {
     if !settings.owned {
         command.arg("--without-owned");
     }
-    if settings.workloads.contains(&Workload::Memory) {
+    if settings.measures_memory() {
         // mimalloc then returns free pages at once, so that resident memory is memory in use.
         command.env("MIMALLOC_PURGE_DELAY", "0");
     }

@@ -44,11 +44,6 @@ impl Turn {
             |workload: &Workload| self.engine.can(*workload) && workload.process() == self.process;
         plan.settings.workloads.iter().copied().filter(is_mine).collect()
     }
-
-    /// Returns whether the turn measures memory.
-    pub fn measures_memory(&self) -> bool {
-        self.process == Workload::Memory
-    }
 }
 
 /// Returns the engines or clients in the order of round number `round`. Every second round has the

@@ -279,6 +279,15 @@ fn start_until(mut command: Command, line: &str) -> (Child, Lines<BufReader<Chil
     (tool, stderr)
 }
 
+/// Waits for the end of a tool that [`start_until`] has started. Its result has the rest of the
+/// standard error.
+fn finish(mut tool: Child, stderr: Lines<BufReader<ChildStderr>>) -> Run {
+    let stderr = stderr.map_while(Result::ok).collect::<Vec<_>>().join("\n");
+    let mut stdout = String::new();
+    tool.stdout.take().expect("it is piped").read_to_string(&mut stdout).expect("text");
+    Run { status: tool.wait().expect("it ends"), stdout, stderr }
+}
+
 /// Sends SIGINT to a process, or to a process group if the id is negative.
 fn interrupt(id: &str) {
     let sent = Command::new("kill").args(["-INT", "--", id]).status().expect("there is a kill");
@@ -296,13 +305,10 @@ fn interrupted_run_writes_the_rows_that_were_measured() {
             command("--objects 500 --rounds 1000 --engine floor,deltafifo --workload relist");
         tool.arg("--json").arg(&json).process_group(0);
         // The second engine starts after the first has ended.
-        let (mut tool, stderr) = start_until(tool, "round 1/1000: deltafifo");
+        let (tool, stderr) = start_until(tool, "round 1/1000: deltafifo");
         let id = tool.id();
         interrupt(&if signals_children { format!("-{id}") } else { id.to_string() });
-        let stderr = stderr.map_while(Result::ok).collect::<Vec<_>>().join("\n");
-        let mut stdout = String::new();
-        tool.stdout.take().expect("it is piped").read_to_string(&mut stdout).expect("text");
-        let status = tool.wait().expect("it ends");
+        let Run { status, stdout, stderr } = finish(tool, stderr);
 
         assert_eq!(status.code(), Some(130), "{stderr}");
         assert!(stderr.contains("interrupted"), "{stderr}");
@@ -331,17 +337,15 @@ fn killed_child_loses_only_its_turn() {
          --workload relist,stall,memory",
     );
     tool.arg("--json").arg(&json);
-    let (mut tool, stderr) = start_until(tool, "round 1/1: deltafifo, 500 objects, stall");
+    let (tool, stderr) = start_until(tool, "round 1/1: deltafifo, 500 objects, stall");
     // This child needs more than a minute, so it is the one that is killed.
     let mut children = iter::repeat_with(|| child(tool.id())).inspect(|_| thread::yield_now());
     let child = children.find_map(|child| child).expect("a child");
     let killed = Command::new("kill").args(["-KILL", &child]).status().expect("there is a kill");
     assert!(killed.success());
-    let stderr = stderr.map_while(Result::ok).collect::<Vec<_>>().join("\n");
-    let mut stdout = String::new();
-    tool.stdout.take().expect("it is piped").read_to_string(&mut stdout).expect("text");
+    let Run { status, stdout, stderr } = finish(tool, stderr);
 
-    assert_eq!(tool.wait().expect("it ends").code(), Some(1), "{stderr}");
+    assert_eq!(status.code(), Some(1), "{stderr}");
     for text in [
         "FAILED: round 1/1: deltafifo, 500 objects, stall: deltafifo was killed",
         "turns that failed: 1",

@@ -29,16 +29,15 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns whether the workload `memory` is part of the task, whose process needs other
-    /// settings of the allocator or of Go.
-    pub fn measures_memory(&self) -> bool {
-        self.workloads.contains(&Workload::Memory)
+    /// Returns whether a workload is part of the task.
+    pub fn includes(&self, workload: Workload) -> bool {
+        self.workloads.contains(&workload)
     }
 }
 
 impl ChildArgs {
     /// Returns whether a workload is part of the task.
     pub fn includes(&self, workload: Workload) -> bool {
-        self.settings.workloads.contains(&workload)
+        self.settings.includes(workload)
     }
 }

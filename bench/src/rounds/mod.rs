@@ -132,7 +132,9 @@ fn run_turn(
     }
     let command = match go {
         // Memory is measured with Go's default settings.
-        Go::Built(go) if engine.is_go() && settings.measures_memory() => go.with_defaults(),
+        Go::Built(go) if engine.is_go() && settings.includes(Workload::Memory) => {
+            go.with_defaults()
+        }
         Go::Built(go) if engine.is_go() => go.with_tuning(),
         _ => own_child(&settings)?,
     };
@@ -165,11 +167,11 @@ fn own_child(settings: &Settings) -> Result<Command, ChildFailed> {
     if !settings.owned {
         command.arg("--without-owned");
     }
-    if settings.measures_memory() {
+    if settings.includes(Workload::Memory) {
         // mimalloc then returns free pages at once, so that resident memory is memory in use.
         command.env("MIMALLOC_PURGE_DELAY", "0");
     }
-    if settings.workloads.contains(&Workload::Cache) {
+    if settings.includes(Workload::Cache) {
         // A huge page is resident as a whole, with its 2 MiB, even if only one object is in it.
         command.env("MIMALLOC_ALLOW_THP", "0");
     }

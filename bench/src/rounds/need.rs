@@ -44,7 +44,7 @@ impl Plan {
     /// Returns the memory that an engine's process needs for each key, in bytes.
     fn key_bytes(&self, engine: EngineName) -> u64 {
         let settings = &self.settings;
-        if settings.workloads.contains(&Workload::Cache) {
+        if settings.includes(Workload::Cache) {
             return CACHED;
         }
         let object = if settings.input.is_some() { POD } else { 1 };

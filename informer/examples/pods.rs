@@ -48,7 +48,7 @@ pub(crate) async fn run(args: Args, simulated: &ApiServer) -> Result<(), Box<dyn
     let client = args.access.client().await?.unwrap_or_else(|| changing(simulated));
     let source = KubeListerWatcher::new::<Pod>(client, &(), args.namespace.as_deref());
     let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build()?;
-    let fifo = Arc::new(DeltaFifo::over(store).build());
+    let fifo = Arc::new(DeltaFifo::over(store).track_applied(true).build());
     let reflector = Reflector::builder(source, fifo.clone())
         .on_error(|error| eprintln!("{}", error_chain(error)))
         .build();
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: Args, simulated: &ApiServer) -> Result<(), Box<dyn
     println!(
         "{} pods at version {}",
         fifo.store().list_keys().len(),
-        reflector.last_sync_resource_version().unwrap_or_default()
+        fifo.store().applied_version().unwrap_or_default()
     );
     Ok(())
 }

@@ -15,7 +15,7 @@ use super::server::ListServer;
 use super::{CacheEngine, ChildError};
 use crate::digest::Digest;
 
-/// The time between two polls for the end of a list, which no notification announces.
+/// The time between two polls for the end of a background pass, which no notification announces.
 const POLL: Duration = Duration::from_millis(10);
 
 /// An object of the informer, as the workload reads it.
@@ -127,11 +127,9 @@ where
     KubeMeta: Meta<K>,
 {
     async fn listed(&self, list: u64) -> Result<(), ChildError> {
-        self.0.wait_for_sync().await?;
-        let version = Some(list.to_string());
-        while self.0.last_sync_resource_version() != version
-            || K::passes(&self.0).is_some_and(|passes| passes < list)
-        {
+        // `last_sync_resource_version` is not enough: the changes up to it may still be queued.
+        self.0.store().wait_for_resource_version_async(&list.to_string()).await?;
+        while K::passes(&self.0).is_some_and(|passes| passes < list) {
             sleep(POLL).await;
         }
         Ok(())
@@ -155,5 +153,56 @@ where
 
     fn extra(&self) -> Map<String, Value> {
         K::extra(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::mpsc;
+
+    use deltafifo::locks::Mutex;
+    use futures_util::FutureExt;
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_list_is_complete_when_its_objects_are_in_the_store() {
+        let directory = tempfile::tempdir().unwrap();
+        let lists = ["1", "2"].map(|version| {
+            let metadata = json!({ "name": "a", "namespace": "b", "resourceVersion": version });
+            let list = json!({
+                "metadata": { "resourceVersion": version },
+                "items": [{ "metadata": metadata }],
+            });
+            let path = directory.path().join(version);
+            fs::write(&path, list.to_string()).unwrap();
+            path
+        });
+        let server = ListServer::new(lists);
+        // The index function runs while a change is applied. It blocks at the second list.
+        let (entered, entries) = mpsc::channel();
+        let (leave, leaves) = mpsc::channel::<()>();
+        let leaves = Mutex::new(leaves);
+        let blocking = move |pod: &Pod| {
+            if pod.metadata.resource_version.as_deref() == Some("2") {
+                let _ = entered.send(());
+                let _ = leaves.lock().recv();
+            }
+            Ok(Vec::new())
+        };
+        let engine = OursCache::start(typed(&server).index("blocking", blocking)).unwrap();
+        engine.listed(1).await.unwrap();
+        server.relist();
+        entries.recv().unwrap();
+        while engine.0.last_sync_resource_version().as_deref() != Some("2") {
+            tokio::task::yield_now().await;
+        }
+        assert!(engine.listed(2).now_or_never().is_none(), "the change is not applied yet");
+        drop(leave);
+        engine.listed(2).await.unwrap();
+        let stored = engine.0.store().get_by_key("b/a").unwrap();
+        assert_eq!(KubeMeta.version(&*stored), Some("2"));
     }
 }

@@ -56,9 +56,10 @@ impl ListServer {
         let server = self.clone();
         let answer = move |request: Request<Body>| {
             let query = request.uri().query().unwrap_or_default();
-            let is_watch = query.split('&').any(|parameter| parameter == "watch=true");
-            let body = if is_watch {
-                expiring(server.is_second.subscribe()).left_stream()
+            let has = |wanted| query.split('&').any(|parameter| parameter == wanted);
+            let body = if has("watch=true") {
+                let follows_first = has("resourceVersion=1");
+                expiring(server.is_second.subscribe(), follows_first).left_stream()
             } else {
                 pieces(server.list()).right_stream()
             };
@@ -108,9 +109,12 @@ fn pieces(path: &PathBuf) -> impl Stream<Item = io::Result<Bytes>> + use<> {
 /// Returns the body of a watch response. A watch that follows the first list ends with the error of
 /// an expired version as soon as the second list is served. A later watch has no events, and does
 /// not end.
-fn expiring(mut is_second: watch::Receiver<bool>) -> impl Stream<Item = io::Result<Bytes>> {
+fn expiring(
+    mut is_second: watch::Receiver<bool>,
+    follows_first: bool,
+) -> impl Stream<Item = io::Result<Bytes>> {
     stream::once(async move {
-        if *is_second.borrow() {
+        if !follows_first {
             return pending().await;
         }
         // Fails only if the server is gone; then there is no second list.

@@ -10,16 +10,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use deltafifo::{Change, DeltaFifo, DeltaObject, Indexer, KeyFunc};
 use deltafifo_informer::lister_watcher::{
-    EventType, ListRequest, Listed, PageMeta, RawEvent, Request, RequestError, Scripted, TooLarge,
-    WatchRequest,
+    EventType, ListRequest, ListStream, Listed, ListerWatcher, PageMeta, RawEvent, Request,
+    RequestError, Scripted, TooLarge, WatchRequest, WatchStream,
 };
 use deltafifo_informer::reflector::{Reflector, ReflectorBuilder, RunError};
 use deltafifo_informer::{KubeMeta, ReflectorError, error_chain};
+use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::Status;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, yield_now};
 
 pub type Queue = DeltaFifo<ConfigMap, KubeMeta>;
 
@@ -53,7 +54,8 @@ impl Rig {
     ) -> Self {
         let (fifo, source) = (queue(), Arc::new(script));
         let (errors, received) = mpsc::unbounded_channel();
-        let builder = Reflector::builder(source.clone(), fifo.clone());
+        let in_turn = InTurn { script: source.clone(), fifo: fifo.clone() };
+        let builder = Reflector::builder(in_turn, fifo.clone());
         let builder =
             builder.on_error(move |error: &ReflectorError| drop(errors.send(error_chain(error))));
         let reflector = Arc::new(choose(builder).build());
@@ -94,6 +96,38 @@ impl Rig {
     /// Waits for the end of the run. Returns its error.
     pub async fn ended(self) -> RunError {
         self.run.await.expect("the run does not panic")
+    }
+}
+
+/// A script whose requests wait until the consumer has handled everything before. Otherwise a delta
+/// of a watch could join an item of a list that is still queued, and the order of the changes of
+/// different keys would depend on the scheduler.
+struct InTurn {
+    script: Arc<Scripted>,
+    fifo: Arc<Queue>,
+}
+
+impl InTurn {
+    async fn handled(&self) {
+        while self.fifo.pending_deltas() > 0 {
+            yield_now().await;
+        }
+    }
+}
+
+impl ListerWatcher for InTurn {
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+        Box::pin(async {
+            self.handled().await;
+            self.script.list(request).await
+        })
+    }
+
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
+        Box::pin(async {
+            self.handled().await;
+            self.script.watch(request).await
+        })
     }
 }
 

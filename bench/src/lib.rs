@@ -17,6 +17,8 @@ mod server;
 mod tool;
 mod versions;
 mod warm;
+#[cfg(feature = "peers")]
+mod watch_requests;
 mod workloads;
 
 pub use report::foreign_report;

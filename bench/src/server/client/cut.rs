@@ -22,8 +22,7 @@ use tokio::sync::watch;
 use tower::layer::layer_fn;
 use tower::{BoxError, Service};
 
-const EXPIRED: &[u8] = b"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\
-    \"status\":\"Failure\",\"message\":\"too old resource version\",\"reason\":\"Expired\",\"code\":410}}\n";
+use crate::watch_requests::{EXPIRED, is_watch};
 
 /// A switch that cuts a client's watches. Clones share their phase.
 #[derive(Clone, Default)]
@@ -114,8 +113,7 @@ where
     }
 
     fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
-        let query = request.uri().query().unwrap_or_default();
-        let is_watch = query.split('&').any(|parameter| parameter == "watch=true");
+        let is_watch = is_watch(&request);
         let (answer, cut) = (self.inner.call(request), self.cut.clone());
         Box::pin(async move {
             let body = |body| if is_watch { cut.cuttable(body) } else { UnsyncBoxBody::new(body) };

@@ -23,13 +23,10 @@ use tokio::sync::watch;
 use tower::service_fn;
 
 use super::ChildError;
+use crate::watch_requests::{EXPIRED, has_parameter, is_watch};
 
 /// The number of bytes that are read from a file at a time.
 const PIECE: usize = 256 << 10;
-
-const EXPIRED: &[u8] =
-    b"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\
-    \"status\":\"Failure\",\"message\":\"too old resource version\",\"reason\":\"Expired\",\"code\":410}}\n";
 
 /// A list whose objects are kept as JSON.
 #[derive(Deserialize)]
@@ -55,10 +52,8 @@ impl ListServer {
     pub(super) fn client(&self) -> Client {
         let server = self.clone();
         let answer = move |request: Request<Body>| {
-            let query = request.uri().query().unwrap_or_default();
-            let has = |wanted| query.split('&').any(|parameter| parameter == wanted);
-            let body = if has("watch=true") {
-                let follows_first = has("resourceVersion=1");
+            let body = if is_watch(&request) {
+                let follows_first = has_parameter(&request, "resourceVersion=1");
                 expiring(server.is_second.subscribe(), follows_first).left_stream()
             } else {
                 pieces(server.list()).right_stream()

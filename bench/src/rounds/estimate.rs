@@ -1,8 +1,8 @@
 //! Estimates of the time of turns whose kind has not been measured yet, as in the first round.
 //!
 //! The times below were measured on another machine with two busy cores: with 640,000 objects for
-//! lists, and with 50,000 for the other workloads. `progress.rs` computes the ratio of this
-//! machine's times to them from the turns that are already measured.
+//! lists, and with 50,000 for the other workloads. `progress.rs` corrects them by the times of the
+//! turns that are already measured.
 
 use super::plan::Plan;
 use super::turn::Turn;

@@ -177,3 +177,26 @@ fn own_child(settings: &Settings) -> Result<Command, ChildFailed> {
     }
     Ok(command)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::EngineName;
+
+    #[test]
+    fn each_workload_has_the_allocator_that_it_measures() {
+        let engines = [EngineName::DeltaFifo];
+        for (workload, expected) in [
+            (Workload::Relist, &[][..]),
+            (Workload::Memory, &[("MIMALLOC_PURGE_DELAY", "0")]),
+            (Workload::Cache, &[("MIMALLOC_ALLOW_THP", "0")]),
+        ] {
+            let command = own_child(&Plan::of(&engines, &[workload], 10).settings).unwrap();
+            let set: Vec<_> = command
+                .get_envs()
+                .filter_map(|(name, value)| Some((name.to_str()?, value?.to_str()?)))
+                .collect();
+            assert_eq!(set, expected, "{workload}");
+        }
+    }
+}

@@ -15,9 +15,8 @@ pub(super) struct RunProgress<'a> {
     bar: ProgressBar,
     plan: &'a Plan,
     began: Instant,
-    /// The measured and the estimated seconds of the finished turns.
-    measured: f64,
-    estimated: f64,
+    /// The finished turns, with the seconds that each took.
+    finished: Vec<(Turn, f64)>,
     /// The estimate of the remaining time at the start of the current turn.
     remaining: Duration,
 }
@@ -30,7 +29,7 @@ impl<'a> RunProgress<'a> {
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.enable_steady_tick(Duration::from_millis(200));
         let (began, remaining) = (Instant::now(), Duration::ZERO);
-        Self { bar, plan, began, measured: 0.0, estimated: 0.0, remaining }
+        Self { bar, plan, began, finished: Vec::new(), remaining }
     }
 
     /// Shows the start of a turn. `ahead` are the turns from this one on.
@@ -72,12 +71,30 @@ impl<'a> RunProgress<'a> {
         self.bar.elapsed()
     }
 
-    /// Returns the estimated time of these turns. The estimates of all turns are corrected by the
-    /// ratio of measured to estimated time of the finished ones.
+    /// Returns the estimated time of these turns. The estimate of each is corrected by the ratio of
+    /// measured to estimated time of the finished turns that are most like it.
     pub fn remaining(&self, ahead: &[Turn]) -> Duration {
-        let pace = if self.estimated > 0.0 { self.measured / self.estimated } else { 1.0 };
-        let estimated: f64 = ahead.iter().map(|turn| estimate::seconds(self.plan, turn)).sum();
-        Duration::try_from_secs_f64(pace * estimated).unwrap_or(Duration::MAX)
+        let seconds = |turn| self.pace(turn) * estimate::seconds(self.plan, turn);
+        Duration::try_from_secs_f64(ahead.iter().map(seconds).sum()).unwrap_or(Duration::MAX)
+    }
+
+    /// Returns the ratio of measured to estimated time of the finished turns with the same engine
+    /// and workloads as `turn`. If there is none, those with the same workloads count, and
+    /// otherwise all.
+    fn pace(&self, turn: &Turn) -> f64 {
+        let of = |is_like: &dyn Fn(&Turn) -> bool| {
+            let like = self.finished.iter().filter(|(finished, _)| is_like(finished));
+            let [measured, estimated] =
+                like.fold([0.0, 0.0], |[measured, estimated], (turn, took)| {
+                    [measured + took, estimated + estimate::seconds(self.plan, turn)]
+                });
+            (estimated > 0.0).then(|| measured / estimated)
+        };
+        let has_same_workloads = |finished: &Turn| finished.process == turn.process;
+        of(&|finished| has_same_workloads(finished) && finished.engine == turn.engine)
+            .or_else(|| of(&has_same_workloads))
+            .or_else(|| of(&|_| true))
+            .unwrap_or(1.0)
     }
 
     /// Counts a turn as done without running it.
@@ -86,8 +103,7 @@ impl<'a> RunProgress<'a> {
     }
 
     pub fn end(&mut self, turn: &Turn) {
-        self.measured += self.began.elapsed().as_secs_f64();
-        self.estimated += estimate::seconds(self.plan, turn);
+        self.finished.push((*turn, self.began.elapsed().as_secs_f64()));
         self.bar.inc(1);
     }
 }
@@ -103,15 +119,40 @@ mod tests {
     use super::*;
     use crate::names::EngineName;
 
+    /// Returns the ratio of the estimate of `ahead` to that without finished turns, if the finished
+    /// ones took these times their estimates.
+    fn correction<'a>(
+        plan: &'a Plan,
+        finished: impl IntoIterator<Item = (&'a Turn, f64)>,
+        ahead: &Turn,
+    ) -> f64 {
+        let mut progress = RunProgress::new(1, plan);
+        let first = progress.remaining(&[*ahead]);
+        assert!(!first.is_zero(), "there is an estimate from the start");
+        let took = |(turn, times): (&Turn, f64)| (*turn, times * estimate::seconds(plan, turn));
+        progress.finished = finished.into_iter().map(took).collect();
+        progress.remaining(&[*ahead]).div_duration_f64(first)
+    }
+
     #[test]
-    fn estimate_exists_from_the_start_and_follows_the_measured_time() {
-        let plan = Plan::of(&[EngineName::Floor, EngineName::Mutex], &[Workload::Relist], 1000);
+    fn estimate_follows_the_measured_time_of_the_turns_most_like_it() {
+        let engines = [EngineName::Mutex, EngineName::DashMap];
+        let plan = Plan::of(&engines, &[Workload::Relist, Workload::Stall], 1000);
         let turns = Turn::all(&plan);
-        let mut progress = RunProgress::new(turns.len(), &plan);
-        let first = progress.remaining(&turns[1..]);
-        assert!(!first.is_zero());
-        (progress.measured, progress.estimated) = (6.0, 3.0);
-        let ratio = progress.remaining(&turns[1..]).div_duration_f64(first);
-        assert!((ratio - 2.0).abs() < 1e-6, "twice as slow as estimated: {ratio}");
+        let [mutex_relist, dashmap_relist, mutex_stall, dashmap_stall, ..] = &turns[..] else {
+            panic!("each engine has two turns in a round")
+        };
+        let all = [(mutex_relist, 2.0), (dashmap_relist, 4.0), (mutex_stall, 8.0)];
+        for (finished, ahead, expected) in [
+            (0, mutex_relist, 1.0),
+            (1, dashmap_stall, 2.0),
+            (1, dashmap_relist, 2.0),
+            (3, mutex_relist, 2.0),
+            (3, dashmap_relist, 4.0),
+            (3, dashmap_stall, 8.0),
+        ] {
+            let corrected = correction(&plan, all[..finished].iter().copied(), ahead);
+            assert!((corrected - expected).abs() < 1e-6, "{ahead} after {finished}: {corrected}");
+        }
     }
 }

@@ -13,7 +13,7 @@ pub(super) struct Turn {
     pub objects: usize,
     pub engine: EngineName,
     /// The [process](Workload::process) of the turn's workloads.
-    process: Workload,
+    pub process: Workload,
 }
 
 impl Turn {

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Runs eight threads with hundreds of operations under random schedules and under PCT, against an
 # oracle (`loom-tests/src/schedules.rs`), compact objects that seven threads pack, read and drop
-# (`loom-tests/src/compact`), and an informer with a dozen handlers (`loom-tests/src/handlers`)
-# under a tenth as many schedules. `shuttle.sh [SCHEDULES]` per scheduler: 20,000 by default, half a
-# minute each. A failing schedule is printed. Repeat it with
-# `target/shuttle/models/deltafifo-loom-tests [handlers|compact] --replay SCHEDULE`.
+# (`loom-tests/src/compact`), a work queue with five threads (`loom-tests/src/work_queue.rs`), and
+# an informer with a dozen handlers (`loom-tests/src/handlers`) under a tenth as many schedules.
+# `shuttle.sh [SCHEDULES]` per scheduler: 20,000 by default, half a minute each. A failing schedule
+# is printed. Repeat it with
+# `target/shuttle/models/deltafifo-loom-tests [handlers|compact|work-queue] --replay SCHEDULE`.
 #
 # Covers longer histories than the models, but samples schedules instead of exploring all. Atomics
 # are sequentially consistent here, so weak orderings are left to the models and Miri. First a
@@ -29,8 +30,10 @@ if [[ -z $(of "$report") || $(of "$report") != "$(of "$again")" ]]; then
   exit 1
 fi
 "$schedules" --schedules "${1:-20000}"
-# Handlers and compact objects: first every deliberate defect must be found.
+# Handlers, compact objects and work queues: first every deliberate defect must be found.
 "$schedules" handlers --mutants --schedules 4000
 "$schedules" handlers --schedules "$((${1:-20000} / 10))"
 "$schedules" compact --mutants --schedules 4000
 "$schedules" compact --schedules "${1:-20000}"
+"$schedules" work-queue --mutants --schedules 4000
+"$schedules" work-queue --schedules "${1:-20000}"

@@ -4,7 +4,7 @@
 //! `ci/models.sh` builds and runs them. `explore` explains what a model is, and `mutants` how the
 //! defects are tried. If the crate is built for shuttle (`ci/shuttle.sh`), its program is `runs`
 //! instead: random schedules of more threads, over a queue (`schedules`), over the handlers of an
-//! informer (`handlers`) and over compact objects (`compact`).
+//! informer (`handlers`), over compact objects (`compact`) and over a work queue (`work_queue`).
 
 #[cfg(deltafifo_shuttle)]
 mod compact;
@@ -24,6 +24,8 @@ mod rig;
 mod runs;
 #[cfg(deltafifo_shuttle)]
 mod schedules;
+#[cfg(deltafifo_shuttle)]
+mod work_queue;
 
 #[cfg(deltafifo_loom)]
 use loom as checker;

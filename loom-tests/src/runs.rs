@@ -10,11 +10,12 @@ use std::time::Instant;
 use clap::ValueEnum;
 use deltafifo_informer::compact::mutants as of_compact;
 use deltafifo_informer::shared_informer::mutants as of_handlers;
+use deltafifo_informer::workqueue::mutants as of_work_queue;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, FailurePersistence, Runner};
 
 use crate::cores::{on_every_core, this_program};
-use crate::{compact, handlers, rig, schedules};
+use crate::{compact, handlers, rig, schedules, work_queue};
 
 /// The depth of the faults that PCT searches for. PCT places one preemption fewer than this number
 /// in a schedule.
@@ -30,7 +31,8 @@ pub struct Arguments {
     #[arg(long, default_value_t = 2_000)]
     schedules: usize,
     /// Run with this deliberate defect (core/src/engine/sync/mutants.rs,
-    /// informer/src/shared_informer/sync/mutants.rs, informer/src/compact/sync/mutants.rs)
+    /// informer/src/shared_informer/sync/mutants.rs, informer/src/compact/sync/mutants.rs,
+    /// informer/src/workqueue/sync/mutants.rs)
     #[arg(long)]
     mutant: Option<String>,
     /// Try every deliberate defect of the subject, and fail if one is not found. (Those of the
@@ -50,6 +52,8 @@ enum Subject {
     Handlers,
     /// Compact objects, while bases and dictionaries change
     Compact,
+    /// A work queue, under adds, reconcilers and a shutdown
+    WorkQueue,
 }
 
 pub fn run(arguments: &Arguments) -> ExitCode {
@@ -64,6 +68,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Subject::Queue => schedules::everything,
         Subject::Handlers => handlers::everything,
         Subject::Compact => compact::everything,
+        Subject::WorkQueue => work_queue::everything,
     };
     if let Some(schedule) = &arguments.replay {
         shuttle::replay(everything, schedule);
@@ -98,6 +103,9 @@ fn choose(subject: Subject, name: &str) -> bool {
         Subject::Compact => find(of_compact::ALL, name)
             .inspect(|mutant| of_compact::choose(Some(*mutant)))
             .is_some(),
+        Subject::WorkQueue => find(of_work_queue::ALL, name)
+            .inspect(|mutant| of_work_queue::choose(Some(*mutant)))
+            .is_some(),
     }
 }
 
@@ -112,6 +120,7 @@ fn try_mutants(subject: Subject, schedules: usize) -> ExitCode {
         Subject::Queue => named(deltafifo::mutants::ALL),
         Subject::Handlers => named(of_handlers::ALL),
         Subject::Compact => named(of_compact::ALL),
+        Subject::WorkQueue => named(of_work_queue::ALL),
     };
     let found = Mutex::new(0);
     on_every_core(mutants.iter(), |(mutant, what)| {

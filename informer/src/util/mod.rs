@@ -7,6 +7,8 @@ pub(crate) mod in_flight;
 #[cfg(feature = "leader-election")]
 pub(crate) mod mutant;
 pub(crate) mod random;
+#[cfg(deltafifo_shuttle)]
+pub(crate) mod schedule_locks;
 #[cfg(all(test, feature = "leader-election"))]
 pub(crate) mod search;
 #[cfg(all(test, feature = "leader-election"))]

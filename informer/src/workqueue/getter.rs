@@ -10,6 +10,7 @@ use tokio::task::coop::poll_proceed;
 use super::Key;
 use super::item::Item;
 use super::shared::{NextItem, SharedQueue};
+use super::sync::mutant;
 
 /// A call of [`get`](super::WorkQueue::get).
 pub(super) struct Getter<'q, K: Key> {
@@ -50,6 +51,10 @@ impl<K: Key> Getter<'_, K> {
         // The waker is user code, so it is cloned with no lock held. A key may have been added
         // since the last check, so the queue is checked again.
         let waker = context.waker().clone();
+        mutant!(NoSecondCheck => {
+            self.asleep = Some(self.shared.state.lock().sleepers.add(waker));
+            return Poll::Pending;
+        });
         match self.shared.take() {
             NextItem::Item(item) => Poll::Ready(Some(item)),
             NextItem::ShutDown => Poll::Ready(None),

@@ -118,6 +118,7 @@ mod sharded;
 mod shared;
 mod sleepers;
 mod state;
+mod sync;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -133,6 +134,8 @@ pub use limiter::{
 };
 pub use options::AddOptions;
 pub use queue::WorkQueue;
+#[cfg(deltafifo_shuttle)]
+pub use sync::mutants;
 
 /// The requirements of a key, implemented for all types that meet them.
 ///

@@ -10,9 +10,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::{self, Duration};
 
-use deltafifo::locks::{Mutex, MutexGuard};
 use deltafifo::panics::ignore_panic;
-use foldhash::fast::RandomState;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -23,12 +21,12 @@ use super::limiter::RateLimiter;
 use super::metrics::Metrics;
 use super::options::AddOptions;
 use super::state::{Added, ProcessingEnd, QueuePhase, QueueState};
+use super::sync::{ATTEMPTS, Mutex, MutexGuard, RandomState, mutant};
 use super::table::KeyHash;
 use crate::util::time::FAR;
 
-/// The number of attempts to lock the state before a thread sleeps, and the time before each.
-/// Measured on two cores of AMD EPYC: shorter and longer times gave lower rates there.
-const ATTEMPTS: u32 = 10;
+/// The time before each attempt to lock the state. Measured on two cores of AMD EPYC: shorter and
+/// longer times gave lower rates there.
 const BACK_OFF: Duration = Duration::from_micros(3);
 
 /// The number of due keys that are queued before other tasks can run.
@@ -225,6 +223,7 @@ impl<K: Key> SharedQueue<K> {
             if current.will_wake(waker) {
                 return true;
             }
+            mutant!(WakerIsNotReplaced => return true);
             if let Some(clone) = &mut clone {
                 // The old one is dropped after the lock is released.
                 mem::swap(current, clone);
@@ -241,6 +240,7 @@ impl<K: Key> SharedQueue<K> {
         let mut state = self.lock();
         let own = state.sleepers.remove(getter);
         let next = if own.is_none() && state.len() > 0 { state.sleepers.wake() } else { None };
+        mutant!(GiveUpPassesNothingOn => let next = None);
         drop(state);
         wake(next);
         ignore_panic(|| drop(own));
@@ -252,6 +252,8 @@ impl<K: Key> SharedQueue<K> {
         let mut state = self.lock();
         let started = now.and_then(|_| state.take_started(slot));
         let ProcessingEnd { wakes, drained, removed } = state.end(slot);
+        mutant!(QueuedAgainWakesNoGetter => let wakes = None);
+        mutant!(LastEndWakesNoDrain => let drained = false);
         drop(state);
         self.record(|metrics| metrics.done(waited(started, now)));
         wake(wakes);
@@ -295,6 +297,7 @@ impl<K: Key> SharedQueue<K> {
         state.phase = phase;
         let delays = mem::take(&mut state.delays);
         drop(state);
+        mutant!(ShutDownWakesOne => let first = self.lock().sleepers.wake(); wake(first); return);
         iter::from_fn(|| self.lock().sleepers.wake()).for_each(|waker| wake(Some(waker)));
         self.drained.notify_waiters();
         self.keeper.notify_one();
@@ -335,6 +338,7 @@ impl<K: Key> SharedQueue<K> {
     }
 
     fn after_add(&self, added: Added) {
+        mutant!(AddWakesNoGetter => if let Added::Queued(_) = added { return; });
         if matches!(added, Added::Queued(_) | Added::Again) {
             self.record(Metrics::added);
         }

@@ -10,6 +10,7 @@ use super::delays::Delays;
 use super::entry::{Entry, EntryState, KeyTime, Requested};
 use super::line::KeyOrder;
 use super::sleepers::Sleepers;
+use super::sync::mutant;
 use super::table::{KeyHash, KeyTable};
 use crate::util::slab::Slab;
 
@@ -179,6 +180,10 @@ impl<K> QueueState<K> {
     fn make_dirty(&mut self, slot: u32, since: Option<Instant>) -> Added {
         let entry = &mut self.entries[slot];
         entry.time = since.map_or(KeyTime::None, KeyTime::DirtySince);
+        mutant!(ProcessingKeyIsQueued => entry.state = EntryState::Idle);
+        mutant!(AddDuringProcessingIsLost => if entry.state == EntryState::Processing {
+            return Added::Quietly;
+        });
         if entry.state == EntryState::Processing {
             entry.state = EntryState::Again;
             return Added::Again;
@@ -273,6 +278,9 @@ impl<K> QueueState<K> {
 
     /// Returns whether a drain must still wait.
     pub(super) fn is_draining(&self) -> bool {
+        mutant!(DrainIgnoresProcessing => {
+            return self.phase == QueuePhase::Draining && self.len() > 0;
+        });
         self.phase == QueuePhase::Draining && (self.processing > 0 || self.len() > 0)
     }
 }

@@ -36,9 +36,9 @@ mod imp {
 #[cfg(deltafifo_shuttle)]
 mod imp {
     pub(in super::super) use super::mutants::mutant;
+    pub(in super::super) use crate::util::schedule_locks::{Mutex, RwLock};
     pub(in super::super) use foldhash::fast::FixedState as RandomState;
     pub(in super::super) use foldhash::quality::FixedState as HashState;
-    use shuttle::sync as model;
     pub(in super::super) use shuttle::sync::atomic::{
         AtomicBool, AtomicU64, AtomicUsize, Ordering,
     };
@@ -46,38 +46,6 @@ mod imp {
     pub(in super::super) const FIRST_TRAINING: usize = 6;
     pub(in super::super) const FEWEST_SAMPLES: usize = 2;
     pub(in super::super) const USED_UP: usize = 2;
-
-    /// A mutex with the interface of `parking_lot`, which has no poisoning: a panic under a lock
-    /// fails the schedule.
-    #[derive(Default)]
-    pub(in super::super) struct Mutex<T>(model::Mutex<T>);
-
-    impl<T> Mutex<T> {
-        pub(in super::super) fn new(value: T) -> Self {
-            Self(model::Mutex::new(value))
-        }
-
-        pub(in super::super) fn lock(&self) -> model::MutexGuard<'_, T> {
-            self.0.lock().expect("a defect panicked under a lock")
-        }
-    }
-
-    /// A lock with the interface of `parking_lot`, like [`Mutex`].
-    pub(in super::super) struct RwLock<T>(model::RwLock<T>);
-
-    impl<T> RwLock<T> {
-        pub(in super::super) fn new(value: T) -> Self {
-            Self(model::RwLock::new(value))
-        }
-
-        pub(in super::super) fn read(&self) -> model::RwLockReadGuard<'_, T> {
-            self.0.read().expect("a defect panicked under a lock")
-        }
-
-        pub(in super::super) fn write(&self) -> model::RwLockWriteGuard<'_, T> {
-            self.0.write().expect("a defect panicked under a lock")
-        }
-    }
 }
 
 pub(super) use imp::*;

@@ -26,26 +26,12 @@ mod imp {
 
 #[cfg(deltafifo_shuttle)]
 mod imp {
-    use shuttle::sync::{Mutex as Lock, MutexGuard};
     use tokio::task::JoinError;
 
     pub(in super::super) use super::mutants::mutant;
+    pub(in super::super) use crate::util::schedule_locks::Mutex;
 
     pub(in super::super) const STRIDE: usize = 1;
-
-    /// A mutex with the interface of `parking_lot`, which has no poisoning: a panic under a lock
-    /// fails the schedule.
-    pub(in super::super) struct Mutex<T>(Lock<T>);
-
-    impl<T> Mutex<T> {
-        pub(in super::super) fn new(value: T) -> Self {
-            Self(Lock::new(value))
-        }
-
-        pub(in super::super) fn lock(&self) -> MutexGuard<'_, T> {
-            self.0.lock().expect("user code, or a defect, panicked under a lock")
-        }
-    }
 
     /// Runs `work` on this thread, because a schedule has no thread pool.
     pub(in super::super) async fn spawn_blocking<R>(

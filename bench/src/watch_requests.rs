@@ -1,10 +1,13 @@
-//! The requests for watches that a benchmark answers or changes itself.
+//! Requests for watches, and the event of their end, for the benchmarks that answer such requests
+//! themselves or change the answers of a server.
 
 use http::Request;
 
 /// The event with which a server ends a watch whose version it does not know any more.
-pub const EXPIRED: &[u8] = b"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\
-    \"status\":\"Failure\",\"message\":\"too old resource version\",\"reason\":\"Expired\",\"code\":410}}\n";
+pub const EXPIRED: &[u8] =
+    b"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\
+    \"status\":\"Failure\",\"message\":\"too old resource version\",\"reason\":\"Expired\",\
+    \"code\":410}}\n";
 
 /// Returns whether the request is for a watch.
 pub fn is_watch<B>(request: &Request<B>) -> bool {

@@ -1,4 +1,4 @@
-//! Estimates of the time of turns whose kind has not been measured yet, as in the first round.
+//! Estimates of the time of a turn.
 //!
 //! The times below were measured on another machine with two busy cores: with 640,000 objects for
 //! lists, and with 50,000 for the other workloads. `progress.rs` corrects them by the times of the

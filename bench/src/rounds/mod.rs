@@ -55,7 +55,7 @@ pub fn run(plan: &Plan, mut go: Go, interrupt: &Interrupt) -> Outcome {
             go = build(&progress, interrupt, &mut outcome);
         }
         if turn.engine.is_go() && matches!(go, Go::Absent) {
-            progress.skip();
+            progress.count();
             continue;
         }
         progress.begin(turn, &all[done..]);
@@ -64,6 +64,7 @@ pub fn run(plan: &Plan, mut go: Go, interrupt: &Interrupt) -> Outcome {
                 let go = turn.engine.is_go().then(|| turn.engine.description() + ": ");
                 let description = go.unwrap_or_default() + &version;
                 outcome.describe(turn.engine.to_string(), &description);
+                progress.record(turn);
             }
             Err(ChildFailed::Interrupted) => {
                 outcome.interrupted = Some(Interrupted { done, of: all.len() });
@@ -77,7 +78,7 @@ pub fn run(plan: &Plan, mut go: Go, interrupt: &Interrupt) -> Outcome {
                 outcome.failed.push(missed_turn(plan, turn, &failed));
             }
         }
-        progress.end(turn);
+        progress.count();
         if let Some(limit) = plan.limit.filter(|_| done == 0)
             && let (spent, ahead) = (progress.elapsed(), progress.remaining(&all[1..]))
             && let Some(objects) = fewer(turn.objects, limit, spent, ahead)

@@ -15,7 +15,7 @@ pub(super) struct RunProgress<'a> {
     bar: ProgressBar,
     plan: &'a Plan,
     began: Instant,
-    /// The finished turns, with the seconds that each took.
+    /// The turns that have succeeded, with the seconds that each took.
     finished: Vec<(Turn, f64)>,
     /// The estimate of the remaining time at the start of the current turn.
     remaining: Duration,
@@ -78,32 +78,35 @@ impl<'a> RunProgress<'a> {
         Duration::try_from_secs_f64(ahead.iter().map(seconds).sum()).unwrap_or(Duration::MAX)
     }
 
-    /// Returns the ratio of measured to estimated time of the finished turns with the same engine
-    /// and workloads as `turn`. If there is none, those with the same workloads count, and
-    /// otherwise all.
+    /// Returns the ratio of measured to estimated time of the finished turns with the same engine,
+    /// workloads and number of objects as `turn`. Without such turns the number of objects may
+    /// differ, then the engine, and then the workloads.
     fn pace(&self, turn: &Turn) -> f64 {
-        let of = |is_like: &dyn Fn(&Turn) -> bool| {
+        let ratio = |is_like: &dyn Fn(&Turn) -> bool| {
             let like = self.finished.iter().filter(|(finished, _)| is_like(finished));
             let [measured, estimated] =
-                like.fold([0.0, 0.0], |[measured, estimated], (turn, took)| {
-                    [measured + took, estimated + estimate::seconds(self.plan, turn)]
+                like.fold([0.0, 0.0], |[measured, estimated], (finished, took)| {
+                    [measured + took, estimated + estimate::seconds(self.plan, finished)]
                 });
             (estimated > 0.0).then(|| measured / estimated)
         };
-        let has_same_workloads = |finished: &Turn| finished.process == turn.process;
-        of(&|finished| has_same_workloads(finished) && finished.engine == turn.engine)
-            .or_else(|| of(&has_same_workloads))
-            .or_else(|| of(&|_| true))
+        let has_workloads = |finished: &Turn| finished.process == turn.process;
+        let has_engine =
+            |finished: &Turn| has_workloads(finished) && finished.engine == turn.engine;
+        ratio(&|finished| has_engine(finished) && finished.objects == turn.objects)
+            .or_else(|| ratio(&has_engine))
+            .or_else(|| ratio(&has_workloads))
+            .or_else(|| ratio(&|_| true))
             .unwrap_or(1.0)
     }
 
-    /// Counts a turn as done without running it.
-    pub fn skip(&self) {
-        self.bar.inc(1);
+    /// Records the time of a turn that has succeeded, for the estimate.
+    pub fn record(&mut self, turn: &Turn) {
+        self.finished.push((*turn, self.began.elapsed().as_secs_f64()));
     }
 
-    pub fn end(&mut self, turn: &Turn) {
-        self.finished.push((*turn, self.began.elapsed().as_secs_f64()));
+    /// Counts a turn as done, whether it ran or not.
+    pub fn count(&self) {
         self.bar.inc(1);
     }
 }
@@ -119,40 +122,48 @@ mod tests {
     use super::*;
     use crate::names::EngineName;
 
-    /// Returns the ratio of the estimate of `ahead` to that without finished turns, if the finished
-    /// ones took these times their estimates.
-    fn correction<'a>(
-        plan: &'a Plan,
-        finished: impl IntoIterator<Item = (&'a Turn, f64)>,
-        ahead: &Turn,
-    ) -> f64 {
+    /// Returns the factor by which the finished turns correct the estimate of `ahead`. Each
+    /// finished turn took the given multiple of its own estimate.
+    fn correction(plan: &Plan, finished: &[(Turn, f64)], ahead: &Turn) -> f64 {
         let mut progress = RunProgress::new(1, plan);
         let first = progress.remaining(&[*ahead]);
         assert!(!first.is_zero(), "there is an estimate from the start");
-        let took = |(turn, times): (&Turn, f64)| (*turn, times * estimate::seconds(plan, turn));
-        progress.finished = finished.into_iter().map(took).collect();
+        let took = |&(turn, times): &(Turn, f64)| (turn, times * estimate::seconds(plan, &turn));
+        progress.finished = finished.iter().map(took).collect();
         progress.remaining(&[*ahead]).div_duration_f64(first)
     }
 
     #[test]
     fn estimate_follows_the_measured_time_of_the_turns_most_like_it() {
         let engines = [EngineName::Mutex, EngineName::DashMap];
-        let plan = Plan::of(&engines, &[Workload::Relist, Workload::Stall], 1000);
+        let mut plan = Plan::of(&engines, &[Workload::Relist, Workload::Stall], 1000);
+        plan.objects.push(4000);
         let turns = Turn::all(&plan);
-        let [mutex_relist, dashmap_relist, mutex_stall, dashmap_stall, ..] = &turns[..] else {
-            panic!("each engine has two turns in a round")
+        let find = |engine, workload, objects| {
+            let is_it = |turn: &&Turn| {
+                (turn.engine, turn.process, turn.objects) == (engine, workload, objects)
+            };
+            *turns.iter().find(is_it).expect("each engine has a turn of each kind")
         };
-        let all = [(mutex_relist, 2.0), (dashmap_relist, 4.0), (mutex_stall, 8.0)];
-        for (finished, ahead, expected) in [
-            (0, mutex_relist, 1.0),
-            (1, dashmap_stall, 2.0),
-            (1, dashmap_relist, 2.0),
-            (3, mutex_relist, 2.0),
-            (3, dashmap_relist, 4.0),
-            (3, dashmap_stall, 8.0),
+        let [mutex, dashmap] = engines;
+        let finished = [
+            (find(mutex, Workload::Initial, 1000), 2.0),
+            (find(dashmap, Workload::Initial, 1000), 4.0),
+            (find(mutex, Workload::Stall, 1000), 8.0),
+            (find(mutex, Workload::Initial, 4000), 16.0),
+        ];
+        for (number, engine, workload, objects, expected) in [
+            (0, mutex, Workload::Initial, 1000, 1.0),
+            (1, dashmap, Workload::Stall, 1000, 2.0),
+            (1, dashmap, Workload::Initial, 1000, 2.0),
+            (3, mutex, Workload::Initial, 1000, 2.0),
+            (3, mutex, Workload::Initial, 4000, 2.0),
+            (3, dashmap, Workload::Stall, 4000, 8.0),
+            (4, mutex, Workload::Initial, 4000, 16.0),
         ] {
-            let corrected = correction(&plan, all[..finished].iter().copied(), ahead);
-            assert!((corrected - expected).abs() < 1e-6, "{ahead} after {finished}: {corrected}");
+            let ahead = find(engine, workload, objects);
+            let corrected = correction(&plan, &finished[..number], &ahead);
+            assert!((corrected - expected).abs() < 1e-6, "{ahead} after {number}: {corrected}");
         }
     }
 }

@@ -113,10 +113,10 @@ where
     }
 
     fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
-        let is_watch = is_watch(&request);
+        let is_cut = is_watch(&request);
         let (answer, cut) = (self.inner.call(request), self.cut.clone());
         Box::pin(async move {
-            let body = |body| if is_watch { cut.cuttable(body) } else { UnsyncBoxBody::new(body) };
+            let body = |body| if is_cut { cut.cuttable(body) } else { UnsyncBoxBody::new(body) };
             Ok(answer.await?.map(body))
         })
     }

@@ -35,5 +35,5 @@ fi
 "$schedules" handlers --schedules "$((${1:-20000} / 10))"
 "$schedules" compact --mutants --schedules 4000
 "$schedules" compact --schedules "${1:-20000}"
-"$schedules" work-queue --mutants --schedules 4000
+"$schedules" work-queue --mutants --schedules 100000
 "$schedules" work-queue --schedules "${1:-20000}"

@@ -79,8 +79,8 @@ impl<'a> RunProgress<'a> {
     }
 
     /// Returns the ratio of measured to estimated time of the finished turns with the same engine,
-    /// workloads and number of objects as `turn`. Without such turns the number of objects may
-    /// differ, then the engine, and then the workloads.
+    /// workloads and number of objects as `turn`. If there are none, turns with another number of
+    /// objects count, then turns of other engines, and then all turns.
     fn pace(&self, turn: &Turn) -> f64 {
         let ratio = |is_like: &dyn Fn(&Turn) -> bool| {
             let like = self.finished.iter().filter(|(finished, _)| is_like(finished));
@@ -91,10 +91,9 @@ impl<'a> RunProgress<'a> {
             (estimated > 0.0).then(|| measured / estimated)
         };
         let has_workloads = |finished: &Turn| finished.process == turn.process;
-        let has_engine =
-            |finished: &Turn| has_workloads(finished) && finished.engine == turn.engine;
-        ratio(&|finished| has_engine(finished) && finished.objects == turn.objects)
-            .or_else(|| ratio(&has_engine))
+        let has_both = |finished: &Turn| has_workloads(finished) && finished.engine == turn.engine;
+        ratio(&|finished| has_both(finished) && finished.objects == turn.objects)
+            .or_else(|| ratio(&has_both))
             .or_else(|| ratio(&has_workloads))
             .or_else(|| ratio(&|_| true))
             .unwrap_or(1.0)

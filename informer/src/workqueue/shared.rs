@@ -240,7 +240,7 @@ impl<K: Key> SharedQueue<K> {
         let mut state = self.lock();
         let own = state.sleepers.remove(getter);
         let next = if own.is_none() && state.len() > 0 { state.sleepers.wake() } else { None };
-        mutant!(GiveUpPassesNothingOn => let next = None);
+        mutant!(GiveUpLosesTheNext => let next = None);
         drop(state);
         wake(next);
         ignore_panic(|| drop(own));
@@ -252,7 +252,6 @@ impl<K: Key> SharedQueue<K> {
         let mut state = self.lock();
         let started = now.and_then(|_| state.take_started(slot));
         let ProcessingEnd { wakes, drained, removed } = state.end(slot);
-        mutant!(QueuedAgainWakesNoGetter => let wakes = None);
         mutant!(LastEndWakesNoDrain => let drained = false);
         drop(state);
         self.record(|metrics| metrics.done(waited(started, now)));
@@ -338,7 +337,6 @@ impl<K: Key> SharedQueue<K> {
     }
 
     fn after_add(&self, added: Added) {
-        mutant!(AddWakesNoGetter => if let Added::Queued(_) = added { return; });
         if matches!(added, Added::Queued(_) | Added::Again) {
             self.record(Metrics::added);
         }

@@ -112,6 +112,7 @@ impl<K> QueueState<K> {
         (entry.priority, entry.tag) = (requested.priority, requested.tag);
         entry.time = since.map_or(KeyTime::None, KeyTime::DirtySince);
         entry.state = EntryState::Queued;
+        mutant!(AddWakesNoGetter => return Added::Queued(None));
         Added::Queued(self.sleepers.wake())
     }
 
@@ -191,6 +192,7 @@ impl<K> QueueState<K> {
         entry.state = EntryState::Queued;
         let priority = entry.priority;
         self.order.push(&mut self.entries, slot, priority);
+        mutant!(AddWakesNoGetter => return Added::Queued(None));
         Added::Queued(self.sleepers.wake())
     }
 
@@ -238,6 +240,9 @@ impl<K> QueueState<K> {
             entry.state = EntryState::Queued;
             let priority = entry.priority;
             self.order.push(&mut self.entries, slot, priority);
+            mutant!(QueuedAgainWakesNoGetter => {
+                return ProcessingEnd { wakes, drained: false, removed };
+            });
             wakes = self.sleepers.wake();
         } else {
             entry.state = EntryState::Idle;

@@ -9,7 +9,7 @@ deltafifo::mutants! {
     QueuedAgainWakesNoGetter: "the end of a processing queues the key again and wakes no getter",
     NoSecondCheck: "a getter sleeps without a second check",
     WakerIsNotReplaced: "a getter that is polled with another waker keeps its first one",
-    GiveUpPassesNothingOn: "a getter that was woken and is dropped does not wake the next one",
+    GiveUpLosesTheNext: "a getter that was woken and is dropped marks the next one as woken, and does not wake it",
     ShutDownWakesOne: "a shutdown wakes one getter only",
     DrainIgnoresProcessing: "a drain does not wait for keys that are being processed",
     LastEndWakesNoDrain: "the end of the last processing does not wake the drain",
